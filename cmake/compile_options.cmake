@@ -1,0 +1,21 @@
+# Flags that every target of ours gets, as one interface target.
+add_library(paceline_options INTERFACE)
+target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(paceline_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Werror
+  -Wno-missing-field-initializers  # option structs are set by name, the rest keeps its default
+  # Contracting a*b+c into one rounding depends on compiler and CPU; results must not.
+  -ffp-contract=off
+  -fno-math-errno)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # AVX2 is the documented minimum on x86; `paceline doctor` checks it.
+  target_compile_options(paceline_options INTERFACE -mavx2 -mf16c)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(paceline_options INTERFACE -Wthread-safety)
+endif()
+if(PACELINE_SANITIZE)
+  target_compile_options(paceline_options INTERFACE
+    -fsanitize=${PACELINE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE})
+endif()
