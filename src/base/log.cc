@@ -39,7 +39,9 @@ std::string Prefix(Severity severity, const char* file, int line) {
   std::tm local{};
   ::localtime_r(&now.tv_sec, &local);
   const char* slash = std::strrchr(file, '/');
-  const char letter = severity == Severity::kInfo ? 'I' : severity == Severity::kWarning ? 'W' : 'E';
+  const char letter = severity == Severity::kInfo      ? 'I'
+                      : severity == Severity::kWarning ? 'W'
+                                                       : 'E';
   return fmt::format("{}{:04}{:02}{:02} {:02}:{:02}:{:02}.{:06} {} {}:{}] ", letter,
                      local.tm_year + 1900, local.tm_mon + 1, local.tm_mday, local.tm_hour,
                      local.tm_min, local.tm_sec, now.tv_nsec / 1000, ::syscall(SYS_gettid),
@@ -52,7 +54,8 @@ LogOptions LogOptionsFromEnvironment(const GetEnv& getenv) {
   LogOptions options;
   if (const char* v = getenv("GLOG_v")) options.verbosity = std::atoi(v);
   if (const char* to_stderr = getenv("GLOG_logtostderr")) {
-    options.info_to_stderr = std::string_view(to_stderr) == "1" || std::string_view(to_stderr) == "true";
+    options.info_to_stderr =
+        std::string_view(to_stderr) == "1" || std::string_view(to_stderr) == "true";
   }
   return options;
 }

@@ -12,7 +12,7 @@ enum class Severity { kInfo, kWarning, kError };
 
 // What the environment variables of the glog family ask for.
 struct LogOptions {
-  int verbosity = 0;           // GLOG_v: PACELINE_VLOG(n) prints when n <= verbosity
+  int verbosity = 0;            // GLOG_v: PACELINE_VLOG(n) prints when n <= verbosity
   bool info_to_stderr = false;  // GLOG_logtostderr=1: everything on stderr, not only warnings
 };
 
@@ -34,11 +34,11 @@ void LogLine(Severity severity, const char* file, int line, std::string_view tex
 
 }  // namespace paceline
 
-#define PACELINE_LOG(severity, ...)                                                    \
-  ::paceline::LogLine(::paceline::Severity::k##severity, __FILE__, __LINE__,           \
+#define PACELINE_LOG(severity, ...)                                          \
+  ::paceline::LogLine(::paceline::Severity::k##severity, __FILE__, __LINE__, \
                       ::fmt::format(__VA_ARGS__))
 
-#define PACELINE_VLOG(level, ...)                                                      \
-  do {                                                                                 \
-    if (::paceline::LogEnabled(level)) PACELINE_LOG(Info, __VA_ARGS__);                \
+#define PACELINE_VLOG(level, ...)                                       \
+  do {                                                                  \
+    if (::paceline::LogEnabled(level)) PACELINE_LOG(Info, __VA_ARGS__); \
   } while (false)

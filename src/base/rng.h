@@ -18,10 +18,9 @@ constexpr PhiloxBlock Philox(PhiloxKey key, PhiloxBlock counter) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{kPhiloxM0} * counter[0];
     const std::uint64_t p1 = std::uint64_t{kPhiloxM1} * counter[2];
-    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(p1),
-               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(p0)};
+    counter = {
+        static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
+        static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
     key = {key[0] + kPhiloxW0, key[1] + kPhiloxW1};
   }
   return counter;
@@ -29,10 +28,10 @@ constexpr PhiloxBlock Philox(PhiloxKey key, PhiloxBlock counter) {
 
 // What the numbers are for. Part of the key, so that two uses never share numbers.
 enum class Purpose : std::uint32_t {
-  kInit = 1,     // initial parameters; coordinates: tensor, 0
-  kOrder = 2,    // shuffle; coordinates: epoch, 0
-  kAugment = 3,  // crop and flip; coordinates: step, position in the global batch
-  kDropout = 4,  // coordinates: step, shard; the layer goes into Derive()
+  kInit = 1,       // initial parameters; coordinates: tensor, 0
+  kOrder = 2,      // shuffle; coordinates: epoch, 0
+  kAugment = 3,    // crop and flip; coordinates: step, position in the global batch
+  kDropout = 4,    // coordinates: step, shard; the layer goes into Derive()
   kSynthetic = 5,  // generated data; coordinates: sample, 0
   kTest = 6,
 };
@@ -41,12 +40,12 @@ enum class Purpose : std::uint32_t {
 constexpr std::uint64_t DeriveKey(std::uint64_t seed, Purpose purpose, std::uint64_t a,
                                   std::uint64_t b) {
   const PhiloxKey key{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
-  const PhiloxBlock first = Philox(
-      key, {static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32),
-            static_cast<std::uint32_t>(purpose), 0x50414345});
-  const PhiloxBlock second =
-      Philox({first[0], first[1]}, {static_cast<std::uint32_t>(b),
-                                    static_cast<std::uint32_t>(b >> 32), first[2], first[3]});
+  const PhiloxBlock first =
+      Philox(key, {static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32),
+                   static_cast<std::uint32_t>(purpose), 0x50414345});
+  const PhiloxBlock second = Philox(
+      {first[0], first[1]},
+      {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32), first[2], first[3]});
   return (std::uint64_t{second[1]} << 32) | second[0];
 }
 

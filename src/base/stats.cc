@@ -38,10 +38,9 @@ std::size_t CountOutliers(std::span<const double> values) {
   constexpr double kLimit = 14.826;
   const Summary summary = Summarize(values);
   if (summary.mad == 0) return 0;
-  return static_cast<std::size_t>(
-      std::count_if(values.begin(), values.end(), [&](double value) {
-        return std::abs(value - summary.median) / summary.mad > kLimit;
-      }));
+  return static_cast<std::size_t>(std::count_if(values.begin(), values.end(), [&](double value) {
+    return std::abs(value - summary.median) / summary.mad > kLimit;
+  }));
 }
 
 Summary PairedRatio(std::span<const double> a, std::span<const double> b) {

@@ -12,24 +12,24 @@ namespace paceline {
 // What a caller can do about a failure. The code, never the text, decides.
 enum class Code {
   kOk,
-  kInvalidArgument,   // the caller's flag or argument is wrong
-  kMismatch,          // configuration, version or model differs from the other side
-  kUnauthenticated,   // wrong or missing secret
-  kBadData,           // input data is missing, truncated or corrupt
-  kBadCheckpoint,     // no usable checkpoint generation
-  kBelowMinWorkers,   // too few workers for too long
-  kNotFinite,         // NaN or Inf where the policy forbids it
-  kDisk,              // writing or reading our own files failed
-  kFenced,            // this process was evicted; an older generation may not write
-  kAlreadyRunning,    // somebody else holds the run
-  kTimeout,           // a deadline passed
-  kPeerLost,          // a peer died or closed its connection
-  kStaleGeneration,   // a message of an older generation: drop it
-  kProtocol,          // bytes from a peer that break the protocol: cut the connection
-  kNotFound,          // a named thing does not exist
-  kAborted,           // cancelled by our own side
-  kUnavailable,       // temporary: the same call may succeed later
-  kInternal,          // a bug, or a failure of a library that we cannot name better
+  kInvalidArgument,  // the caller's flag or argument is wrong
+  kMismatch,         // configuration, version or model differs from the other side
+  kUnauthenticated,  // wrong or missing secret
+  kBadData,          // input data is missing, truncated or corrupt
+  kBadCheckpoint,    // no usable checkpoint generation
+  kBelowMinWorkers,  // too few workers for too long
+  kNotFinite,        // NaN or Inf where the policy forbids it
+  kDisk,             // writing or reading our own files failed
+  kFenced,           // this process was evicted; an older generation may not write
+  kAlreadyRunning,   // somebody else holds the run
+  kTimeout,          // a deadline passed
+  kPeerLost,         // a peer died or closed its connection
+  kStaleGeneration,  // a message of an older generation: drop it
+  kProtocol,         // bytes from a peer that break the protocol: cut the connection
+  kNotFound,         // a named thing does not exist
+  kAborted,          // cancelled by our own side
+  kUnavailable,      // temporary: the same call may succeed later
+  kInternal,         // a bug, or a failure of a library that we cannot name better
 };
 
 // Name for logs and JSON, e.g. "bad_data".
@@ -76,8 +76,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {         // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     PACELINE_CHECK(!status_.ok(), "a Result without a value needs an error");
   }
 
@@ -109,17 +109,17 @@ class [[nodiscard]] Result {
 #define PACELINE_CONCAT(a, b) PACELINE_CONCAT_INNER(a, b)
 
 // Returns early from a function that returns Status or Result.
-#define PACELINE_TRY(expr)                                                                \
-  do {                                                                                    \
-    if (::paceline::Status paceline_status = (expr); !paceline_status.ok()) {             \
-      return paceline_status;                                                             \
-    }                                                                                     \
+#define PACELINE_TRY(expr)                                                    \
+  do {                                                                        \
+    if (::paceline::Status paceline_status = (expr); !paceline_status.ok()) { \
+      return paceline_status;                                                 \
+    }                                                                         \
   } while (false)
 
 // PACELINE_ASSIGN(auto view, ReadView(store)); binds the value or returns the error.
-#define PACELINE_ASSIGN(declaration, expr)                                                \
-  auto PACELINE_CONCAT(paceline_result_, __LINE__) = (expr);                              \
-  if (!PACELINE_CONCAT(paceline_result_, __LINE__).ok()) {                                \
-    return PACELINE_CONCAT(paceline_result_, __LINE__).status();                          \
-  }                                                                                       \
+#define PACELINE_ASSIGN(declaration, expr)                       \
+  auto PACELINE_CONCAT(paceline_result_, __LINE__) = (expr);     \
+  if (!PACELINE_CONCAT(paceline_result_, __LINE__).ok()) {       \
+    return PACELINE_CONCAT(paceline_result_, __LINE__).status(); \
+  }                                                              \
   declaration = std::move(PACELINE_CONCAT(paceline_result_, __LINE__)).value()

@@ -15,8 +15,8 @@ using testing::IsOk;
 using testing::StatusIs;
 
 TEST(Subprocess, ExchangesLinesAndReportsTheExitCode) {
-  auto child = Subprocess::Start({.argv = {"sh", "-c", "read x; echo \"got $x\"; exit 13"},
-                                  .pipe_stdin = true});
+  auto child = Subprocess::Start(
+      {.argv = {"sh", "-c", "read x; echo \"got $x\"; exit 13"}, .pipe_stdin = true});
   ASSERT_THAT(child, IsOk());
   ASSERT_THAT(child->WriteLine("hello"), IsOk());
   auto line = child->ReadLine(10s);
@@ -58,9 +58,8 @@ TEST(Subprocess, WritingToADeadChildIsAnErrorNotASignal) {
 }
 
 TEST(RunCommand, CollectsBothStreamsAndReplacesEnvironment) {
-  auto result = RunCommand({.argv = {"sh", "-c", "echo $WORD; echo oops >&2"},
-                            .environment = {{"WORD", "out"}}},
-                           10s);
+  auto result = RunCommand(
+      {.argv = {"sh", "-c", "echo $WORD; echo oops >&2"}, .environment = {{"WORD", "out"}}}, 10s);
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->out, "out\n");
   EXPECT_EQ(result->err, "oops\n");

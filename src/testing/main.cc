@@ -20,7 +20,7 @@ std::uint64_t TestSeed() {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleMock(&argc, argv);
-  std::cout << "seed " << paceline::testing::TestSeed()
-            << " (repeat with PACELINE_TEST_SEED)" << std::endl;
+  std::cout << "seed " << paceline::testing::TestSeed() << " (repeat with PACELINE_TEST_SEED)"
+            << std::endl;
   return RUN_ALL_TESTS();
 }

@@ -1,0 +1,70 @@
+#include "kernel/optimizer.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "base/check.h"
+
+namespace paceline::kernel {
+
+void SgdStep(const SgdOptions& options, std::span<float> params, std::span<const float> gradient,
+             std::span<float> velocity) {
+  PACELINE_CHECK(params.size() == gradient.size(), "one gradient per parameter");
+  const float lr = options.learning_rate, decay = options.weight_decay, mu = options.momentum;
+  float* __restrict p = params.data();
+  const float* __restrict g = gradient.data();
+  const std::size_t n = params.size();
+  if (mu == 0.0F) {
+    for (std::size_t i = 0; i < n; ++i) p[i] -= lr * (g[i] + decay * p[i]);
+    return;
+  }
+  PACELINE_CHECK(velocity.size() == n, "momentum needs one velocity per parameter");
+  float* __restrict v = velocity.data();
+  for (std::size_t i = 0; i < n; ++i) {
+    v[i] = mu * v[i] + (g[i] + decay * p[i]);
+    p[i] -= lr * v[i];
+  }
+}
+
+void AdamStep(const AdamOptions& options, std::uint64_t step, std::span<float> params,
+              std::span<const float> gradient, std::span<float> mean, std::span<float> variance) {
+  PACELINE_CHECK(params.size() == gradient.size() && params.size() == mean.size() &&
+                     params.size() == variance.size(),
+                 "one gradient, mean and variance per parameter");
+  PACELINE_CHECK(step > 0, "Adam counts steps from 1");
+  const double t = static_cast<double>(step);
+  const float b1 = options.beta1, b2 = options.beta2;
+  const float c1 = 1.0F - b1, c2 = 1.0F - b2;
+  const auto step_size =
+      static_cast<float>(options.learning_rate / (1.0 - std::pow(double{options.beta1}, t)));
+  const auto root_correction =
+      static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(double{options.beta2}, t)));
+  const float epsilon = options.epsilon, decay = options.weight_decay;
+  float* __restrict p = params.data();
+  const float* __restrict g = gradient.data();
+  float* __restrict m = mean.data();
+  float* __restrict v = variance.data();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const float gradient_i = g[i] + decay * p[i];
+    m[i] = b1 * m[i] + c1 * gradient_i;
+    v[i] = b2 * v[i] + c2 * gradient_i * gradient_i;
+    p[i] -= step_size * m[i] / (std::sqrt(v[i]) * root_correction + epsilon);
+  }
+}
+
+void AdagradStep(const AdagradOptions& options, std::span<float> params,
+                 std::span<const float> gradient, std::span<float> sum_of_squares) {
+  PACELINE_CHECK(params.size() == gradient.size() && params.size() == sum_of_squares.size(),
+                 "one gradient and sum per parameter");
+  const float lr = options.learning_rate, epsilon = options.epsilon, decay = options.weight_decay;
+  float* __restrict p = params.data();
+  const float* __restrict g = gradient.data();
+  float* __restrict s = sum_of_squares.data();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const float gradient_i = g[i] + decay * p[i];
+    s[i] += gradient_i * gradient_i;
+    p[i] -= lr * gradient_i / (std::sqrt(s[i]) + epsilon);
+  }
+}
+
+}  // namespace paceline::kernel

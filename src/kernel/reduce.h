@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+
+namespace paceline::kernel {
+
+// sum[i] += addend[i].
+void AddInto(std::span<float> sum, std::span<const float> addend);
+
+void Scale(std::span<float> values, float factor);
+
+// Sum of squares in double, added in a fixed order (16 interleaved partial sums, then their sum in
+// order of index), so that the bits depend on the values alone. Not finite when any value is NaN or
+// Inf: one pass answers both "how long is the gradient" and "is it usable".
+double SquaredNorm(std::span<const float> values);
+
+}  // namespace paceline::kernel

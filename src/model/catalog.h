@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace paceline::model {
+
+struct TensorSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+
+  std::int64_t Elements() const;
+};
+
+// Everything about a model that can be known without running it.
+struct ModelCard {
+  std::string name;
+  std::string description;
+  std::string source;  // where architecture and hyper-parameters come from
+  std::vector<std::int64_t> input_shape;
+  std::int64_t classes = 0;
+  std::vector<TensorSpec> parameters;  // trainable, in the module's order
+  std::int64_t forward_flops = 0;      // of one sample; a multiply-add counts as two
+
+  // Defaults of the source.
+  std::int64_t batch = 128;
+  std::string optimizer = "adam";
+  double learning_rate = 1e-3;
+
+  std::int64_t ParameterCount() const;
+  std::int64_t TensorCount() const { return static_cast<std::int64_t>(parameters.size()); }
+  std::int64_t ParameterBytes() const { return ParameterCount() * 4; }
+};
+
+// All models, in the order in which they are shown.
+const std::vector<ModelCard>& Catalog();
+
+// kInvalidArgument with the nearest name when there is no such model.
+Result<const ModelCard*> FindModel(std::string_view name);
+
+}  // namespace paceline::model
