@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace paceline::job {
+
+// Where one run keeps its records:
+//   config.toml    the resolved configuration; can be given back with --config
+//   events.jsonl   one JSON object per line: start, step, evaluate, checkpoint, warning, end
+//   log.txt        what the program logged
+//   checkpoints/   gen-... directories
+//   result.json    the summary, written at the end
+//   run.lock       held while the run is alive
+class RunDirectory {
+ public:
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string ConfigFile() const { return path_ + "/config.toml"; }
+  std::string EventFile() const { return path_ + "/events.jsonl"; }
+  std::string LogFile() const { return path_ + "/log.txt"; }
+  std::string CheckpointDirectory() const { return path_ + "/checkpoints"; }
+  std::string ResultFile() const { return path_ + "/result.json"; }
+
+  // Makes the directory and its parents. kDisk when that is not possible.
+  Status Create() const;
+
+  // True when a run has been here already.
+  bool Used() const;
+
+ private:
+  std::string path_;
+};
+
+// "runs/vgg16-20261115-214000-1234": readable, sorted by time, unique by process id.
+std::string DefaultRunPath(const std::string& model, std::int64_t unix_seconds, int pid);
+
+// Writes a small text file completely or not at all (temporary file, then rename).
+Status WriteTextFile(const std::string& path, const std::string& text);
+
+}  // namespace paceline::job

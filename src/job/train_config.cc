@@ -1,0 +1,131 @@
+#include "job/train_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+namespace paceline::job {
+
+namespace {
+
+Status OneOf(const char* flag, const std::string& value,
+             std::initializer_list<const char*> allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return {};
+  std::string list;
+  for (const char* name : allowed) list += list.empty() ? name : std::string(", ") + name;
+  return Status::Error(Code::kInvalidArgument,
+                       fmt::format("{} is '{}'; it takes one of: {}", flag, value, list));
+}
+
+template <typename T>
+Status Within(const char* flag, T value, T low, T high) {
+  if (value >= low && value <= high) return {};
+  return Status::Error(Code::kInvalidArgument,
+                       fmt::format("{} is {}; it must be {} to {}", flag, value, low, high));
+}
+
+Status CheckChoices(const TrainConfig& config) {
+  PACELINE_TRY(OneOf("--augment", config.augment, {"standard", "none"}));
+  PACELINE_TRY(OneOf("--bad-record", config.bad_record, {"fail", "skip"}));
+  PACELINE_TRY(OneOf("--strategy", config.strategy, {"local"}));
+  PACELINE_TRY(OneOf("--optimizer", config.optimizer, {"sgd", "adam", "adagrad"}));
+  PACELINE_TRY(
+      OneOf("--lr-schedule", config.lr_schedule, {"constant", "step", "cosine", "inverse-sqrt"}));
+  PACELINE_TRY(OneOf("--nan-policy", config.nan_policy, {"skip", "stop"}));
+  if (config.lr_schedule == "step" && config.lr_decay_every == 0) {
+    return Status::Error(Code::kInvalidArgument, "--lr-schedule step needs --lr-decay-every STEPS");
+  }
+  if (config.momentum != 0 && config.optimizer != "sgd") {
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("--momentum goes with --optimizer sgd, not {}", config.optimizer));
+  }
+  return {};
+}
+
+Status CheckRanges(const TrainConfig& config) {
+  constexpr std::int64_t kMany = 1'000'000;
+  constexpr double kLarge = 1e6;
+  constexpr std::uint64_t kMaxCount = 1'000'000'000'000;
+  PACELINE_TRY(Within<std::int64_t>("--batch", config.batch, 1, kMany));
+  PACELINE_TRY(Within<std::int64_t>("--workers", config.workers, 1, 1));
+  PACELINE_TRY(Within<std::int64_t>("--shards", config.shards, 1, 65'536));
+  PACELINE_TRY(Within<std::int64_t>("--threads", config.threads, 1, 1024));
+  PACELINE_TRY(Within<std::int64_t>("--prefetch", config.prefetch, 1, 64));
+  PACELINE_TRY(Within<std::int64_t>("--keep", config.keep, 2, 1000));
+  PACELINE_TRY(Within<std::uint64_t>("--steps", config.steps, 0, kMaxCount));
+  PACELINE_TRY(Within<std::uint64_t>("--epochs", config.epochs, 0, kMaxCount));
+  PACELINE_TRY(Within<std::uint64_t>("--train-samples", config.train_samples, 1, kMaxCount));
+  PACELINE_TRY(Within<std::uint64_t>("--nan-limit", config.nan_limit, 1, kMaxCount));
+  PACELINE_TRY(Within("--lr", config.lr, 0.0, kLarge));
+  PACELINE_TRY(Within("--momentum", config.momentum, 0.0, 1.0));
+  PACELINE_TRY(Within("--weight-decay", config.weight_decay, 0.0, kLarge));
+  PACELINE_TRY(Within("--lr-gamma", config.lr_gamma, 0.0, 1.0));
+  PACELINE_TRY(Within("--lr-floor", config.lr_floor, 0.0, kLarge));
+  return Within("--clip-norm", config.clip_norm, 0.0, kLarge);
+}
+
+}  // namespace
+
+Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
+  if (config.batch == 0) config.batch = card.batch;
+  if (config.shards == 0) config.shards = config.workers;
+  if (config.optimizer.empty()) config.optimizer = card.optimizer;
+  if (config.lr == 0) config.lr = card.learning_rate;
+  if (config.threads == 0) config.threads = config.reproducible ? 1 : std::max(1, cores);
+  if (config.steps != 0 && config.epochs != 0) {
+    return Status::Error(Code::kInvalidArgument, "give --steps or --epochs, not both");
+  }
+  if (config.steps == 0 && config.epochs == 0) config.epochs = 1;
+  PACELINE_TRY(CheckRanges(config));
+  return CheckChoices(config);
+}
+
+std::map<std::string, std::string> TrainConfig::Identity() const {
+  std::map<std::string, std::string> identity{
+      {"model", model},
+      {"batch", std::to_string(batch)},
+      {"shards", std::to_string(shards)},
+      {"seed", std::to_string(seed)},
+      {"augment", augment},
+      {"bad-record", bad_record},
+      {"optimizer", optimizer},
+      {"lr", fmt::format("{}", lr)},
+      {"momentum", fmt::format("{}", momentum)},
+      {"weight-decay", fmt::format("{}", weight_decay)},
+      {"clip-norm", fmt::format("{}", clip_norm)},
+      {"lr-schedule", lr_schedule},
+      {"warmup-steps", std::to_string(warmup_steps)},
+  };
+  if (lr_schedule == "step") {
+    identity["lr-decay-every"] = std::to_string(lr_decay_every);
+    identity["lr-gamma"] = fmt::format("{}", lr_gamma);
+  }
+  if (lr_schedule == "cosine") {  // its shape depends on where it ends
+    identity["lr-floor"] = fmt::format("{}", lr_floor);
+    identity["steps"] = std::to_string(steps);
+    identity["epochs"] = std::to_string(epochs);
+  }
+  return identity;
+}
+
+std::vector<std::string> Differences(const std::map<std::string, std::string>& checkpoint,
+                                     const std::map<std::string, std::string>& now) {
+  const auto find = [](const auto& map, const std::string& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? std::string("(none)") : found->second;
+  };
+  std::map<std::string, std::string> all = checkpoint;
+  all.insert(now.begin(), now.end());
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : all) {
+    const std::string before = find(checkpoint, key), after = find(now, key);
+    if (before != after)
+      lines.push_back(fmt::format("{}: checkpoint {}, now {}", key, before, after));
+  }
+  return lines;
+}
+
+}  // namespace paceline::job

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/catalog.h"
+
+namespace paceline::job {
+
+// One training run, as the user asked for it. Names are those of the flags. A 0 or empty value
+// marked "0:" stands for a default that Resolve() fills in.
+struct TrainConfig {
+  std::string model;
+  std::string data = "synthetic";        // or a folder with the CIFAR-10 binary files
+  std::uint64_t train_samples = 50'000;  // of the synthetic set
+  std::uint64_t eval_samples = 0;        // held out; 0: 2,000 synthetic, else the whole test set
+  std::string augment = "standard";      // or none
+  std::string bad_record = "fail";       // or skip
+  std::int64_t prefetch = 2;             // steps prepared in advance
+
+  std::string strategy = "local";
+  std::int64_t workers = 1;
+  std::int64_t shards = 0;   // 0: as many as workers
+  std::int64_t batch = 0;    // per virtual shard; 0: the model's
+  std::uint64_t steps = 0;   // 0: what the epochs need
+  std::uint64_t epochs = 0;  // 0: one, unless steps are given
+  std::uint64_t seed = 1;
+  std::int64_t threads = 0;  // 0: all cores, or one in reproducible mode
+  bool reproducible = false;
+
+  std::string optimizer;  // empty: the model's; sgd, adam, adagrad
+  double lr = 0;          // 0: the model's
+  double momentum = 0;
+  double weight_decay = 0;
+  std::string lr_schedule = "constant";  // step, cosine, inverse-sqrt
+  std::uint64_t warmup_steps = 0;
+  std::uint64_t lr_decay_every = 0;
+  double lr_gamma = 0.1;
+  double lr_floor = 0;
+  double clip_norm = 0;             // 0: off
+  std::string nan_policy = "skip";  // or stop
+  std::uint64_t nan_limit = 10;     // steps in a row
+
+  std::uint64_t eval_every = 0;        // steps; 0: at each end of an epoch
+  std::uint64_t checkpoint_every = 0;  // steps; 0: at each end of an epoch
+  std::int64_t keep = 3;
+  bool checkpoint_required = false;
+  std::string run;  // directory; empty: runs/MODEL-TIME
+  bool resume = false;
+
+  bool json = false;
+  bool quiet = false;
+
+  // Synthetic data lives in no folder.
+  bool Synthetic() const { return data == "synthetic"; }
+  std::uint64_t GlobalBatch() const { return static_cast<std::uint64_t>(batch * shards); }
+
+  // What decides the parameters that come out. A resumed run must agree on all of it.
+  std::map<std::string, std::string> Identity() const;
+};
+
+// Fills the defaults from the model card and the machine, and refuses what cannot be:
+// kInvalidArgument names the flag and the value.
+Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores);
+
+// Fields in which two runs differ, as lines "batch: checkpoint 128, now 64"; empty when none.
+std::vector<std::string> Differences(const std::map<std::string, std::string>& checkpoint,
+                                     const std::map<std::string, std::string>& now);
+
+}  // namespace paceline::job
