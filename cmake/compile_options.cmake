@@ -1,6 +1,7 @@
 # Flags that every target of ours gets, as one interface target.
 add_library(paceline_options INTERFACE)
 target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(paceline_options INTERFACE PACELINE_VERSION="${PROJECT_VERSION}")
 target_compile_options(paceline_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Werror
   -Wno-missing-field-initializers  # option structs are set by name, the rest keeps its default

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,16 @@ Status RunDirectory::Create() const {
         Code::kDisk, fmt::format("cannot make the run directory {}: {}", path_, error.message()));
   }
   return {};
+}
+
+Result<std::string> RunDirectory::ReadOrMakeId() const {
+  std::string id;
+  std::ifstream(IdFile()) >> id;
+  if (!id.empty()) return id;
+  std::random_device entropy;
+  for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", entropy());
+  PACELINE_TRY(WriteTextFile(IdFile(), id + "\n"));
+  return id;
 }
 
 bool RunDirectory::Used() const {

@@ -13,7 +13,8 @@ namespace paceline::job {
 //   log.txt        what the program logged
 //   checkpoints/   gen-... directories
 //   result.json    the summary, written at the end
-//   run.lock       held while the run is alive
+//   RUN_ID         names the run in its checkpoints
+//   LOCK           held while the run is alive
 class RunDirectory {
  public:
   explicit RunDirectory(std::string path) : path_(std::move(path)) {}
@@ -24,9 +25,13 @@ class RunDirectory {
   std::string LogFile() const { return path_ + "/log.txt"; }
   std::string CheckpointDirectory() const { return path_ + "/checkpoints"; }
   std::string ResultFile() const { return path_ + "/result.json"; }
+  std::string IdFile() const { return path_ + "/RUN_ID"; }
 
   // Makes the directory and its parents. kDisk when that is not possible.
   Status Create() const;
+
+  // The run's id; made (random, 32 hexadecimal digits) and stored when there is none yet.
+  Result<std::string> ReadOrMakeId() const;
 
   // True when a run has been here already.
   bool Used() const;

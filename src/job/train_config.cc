@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/json_writer.h"
+
 namespace paceline::job {
 
 namespace {
@@ -109,6 +111,49 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
     identity["epochs"] = std::to_string(epochs);
   }
   return identity;
+}
+
+std::string ToToml(const TrainConfig& config) {
+  std::string toml;
+  const auto text = [&](const char* key, const std::string& value) {
+    toml += fmt::format("{} = {}\n", key, JsonQuote(value));
+  };
+  const auto number = [&](const char* key, auto value) {
+    toml += fmt::format("{} = {}\n", key, value);
+  };
+  text("model", config.model);
+  text("data", config.data);
+  number("train-samples", config.train_samples);
+  number("eval-samples", config.eval_samples);
+  text("augment", config.augment);
+  text("bad-record", config.bad_record);
+  number("prefetch", config.prefetch);
+  text("strategy", config.strategy);
+  number("workers", config.workers);
+  number("shards", config.shards);
+  number("batch", config.batch);
+  number("steps", config.steps);
+  number("epochs", config.epochs);
+  number("seed", config.seed);
+  number("threads", config.threads);
+  number("reproducible", config.reproducible);
+  text("optimizer", config.optimizer);
+  number("lr", config.lr);
+  number("momentum", config.momentum);
+  number("weight-decay", config.weight_decay);
+  text("lr-schedule", config.lr_schedule);
+  number("warmup-steps", config.warmup_steps);
+  number("lr-decay-every", config.lr_decay_every);
+  number("lr-gamma", config.lr_gamma);
+  number("lr-floor", config.lr_floor);
+  number("clip-norm", config.clip_norm);
+  text("nan-policy", config.nan_policy);
+  number("nan-limit", config.nan_limit);
+  number("eval-every", config.eval_every);
+  number("checkpoint-every", config.checkpoint_every);
+  number("keep", config.keep);
+  number("checkpoint-required", config.checkpoint_required);
+  return toml;
 }
 
 std::vector<std::string> Differences(const std::map<std::string, std::string>& checkpoint,

@@ -60,7 +60,12 @@ struct TrainConfig {
 
   // What decides the parameters that come out. A resumed run must agree on all of it.
   std::map<std::string, std::string> Identity() const;
+
+  friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
+
+// Everything but where the run lives and how it prints, as TOML that --config reads back.
+std::string ToToml(const TrainConfig& config);
 
 // Fills the defaults from the model card and the machine, and refuses what cannot be:
 // kInvalidArgument names the flag and the value.

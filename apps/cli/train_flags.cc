@@ -1,0 +1,138 @@
+#include "cli/train_flags.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+namespace paceline::cli {
+
+namespace {
+
+using job::TrainConfig;
+
+void AddModelAndData(CLI::App& app, TrainConfig& config) {
+  app.add_option("model,--model", config.model, "Model to train; `paceline models` lists them")
+      ->option_text("MODEL");
+  const auto group = app.add_option_group("Data");
+  group->add_option("--data", config.data,
+                    "'synthetic', or a folder with the CIFAR-10 binary files");
+  group->add_option("--train-samples", config.train_samples, "Size of the synthetic training set");
+  group->add_option("--eval-samples", config.eval_samples,
+                    "Held-out samples to evaluate on (default: 2000 synthetic, else all)");
+  group->add_option("--augment", config.augment, "standard (random crop and flip) or none");
+  group->add_option("--bad-record", config.bad_record,
+                    "fail: refuse corrupt data; skip: leave it out and count it");
+  group->add_option("--prefetch", config.prefetch, "Steps whose data is prepared in advance");
+}
+
+void AddExecution(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Execution");
+  group->add_option("--strategy", config.strategy, "local: one process");
+  group->add_option("--workers", config.workers, "Worker processes; local means 1");
+  group->add_option("--shards", config.shards,
+                    "Virtual shards of the global batch (default: the workers)");
+  group->add_option("--batch", config.batch, "Samples per virtual shard (default: the model's)");
+  group->add_option("--steps", config.steps, "Stop after this many steps");
+  group->add_option("--epochs", config.epochs, "Stop after this many passes (default 1)");
+  group->add_option("--seed", config.seed, "Decides every random number");
+  group->add_option("--threads", config.threads,
+                    "Threads per worker (default: all cores; 1 with --reproducible)");
+  group->add_flag("--reproducible", config.reproducible,
+                  "The same bits on every machine: one thread unless --threads is given");
+}
+
+void AddOptimizer(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Optimizer");
+  group->add_option("--optimizer", config.optimizer, "sgd, adam or adagrad (default: the model's)");
+  group->add_option("--lr", config.lr, "Learning rate (default: the model's)");
+  group->add_option("--momentum", config.momentum, "For sgd");
+  group->add_option("--weight-decay", config.weight_decay, "L2 penalty");
+  group->add_option("--lr-schedule", config.lr_schedule,
+                    "constant, step, cosine or inverse-sqrt");
+  group->add_option("--warmup-steps", config.warmup_steps, "Steps of linear warm-up");
+  group->add_option("--lr-decay-every", config.lr_decay_every, "Steps, for --lr-schedule step");
+  group->add_option("--lr-gamma", config.lr_gamma, "Factor, for --lr-schedule step");
+  group->add_option("--lr-floor", config.lr_floor, "Lowest rate, for --lr-schedule cosine");
+  group->add_option("--clip-norm", config.clip_norm, "Largest gradient norm (default: no limit)");
+  group->add_option("--nan-policy", config.nan_policy,
+                    "When loss or gradient is not finite: skip the step, or stop");
+  group->add_option("--nan-limit", config.nan_limit,
+                    "Stop after this many skipped steps in a row");
+}
+
+void AddRecords(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Records");
+  group->add_option("--run", config.run, "Run directory (default: runs/MODEL-TIME)")
+      ->configurable(false);
+  group->add_flag("--resume", config.resume, "Continue the run in --run from its newest checkpoint")
+      ->configurable(false);
+  group->add_option("--checkpoint-every", config.checkpoint_every,
+                    "Steps between checkpoints (default: each epoch)");
+  group->add_option("--keep", config.keep, "Checkpoints to keep");
+  group->add_flag("--checkpoint-required", config.checkpoint_required,
+                  "Stop when a checkpoint cannot be written");
+  group->add_option("--eval-every", config.eval_every,
+                    "Steps between evaluations (default: each epoch)");
+  group->add_flag("--json", config.json, "Print the summary as one JSON object")
+      ->configurable(false);
+  group->add_flag("-q,--quiet", config.quiet, "No progress on stderr")->configurable(false);
+}
+
+Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
+  TrainRequest request;
+  CLI::App app("Train a model. Progress goes to stderr, the summary to stdout. Ctrl-C saves and "
+               "exits 0; --resume goes on from there, bit for bit.",
+               "paceline train");
+  app.option_defaults()->always_capture_default();
+  AddModelAndData(app, request.config);
+  AddExecution(app, request.config);
+  AddOptimizer(app, request.config);
+  AddRecords(app, request.config);
+  app.set_config("--config", "", "TOML file with any of these flags; flags win")
+      ->configurable(false);
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.footer("Exit codes: 0 done or interrupted, 2 usage, 10 mismatch, 12 data, 13 checkpoint,\n"
+             "15 not finite, 16 disk, 18 already running; docs/errors.md explains each.");
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 pops the back
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    request.help = true;
+    request.help_text = app.help();
+  } catch (const CLI::Error& error) {
+    return Status::Error(Code::kInvalidArgument,
+                         std::string(error.what()) + "; see `paceline train --help`");
+  }
+  return request;
+}
+
+bool Has(const std::vector<std::string>& arguments, const std::string& flag) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+    return argument == flag || argument.starts_with(flag + "=");
+  });
+}
+
+}  // namespace
+
+Result<TrainRequest> ParseTrainArguments(const std::vector<std::string>& arguments) {
+  PACELINE_ASSIGN(TrainRequest request, ParseOnce(arguments));
+  const TrainConfig& first = request.config;
+  const std::string recorded = first.run + "/config.toml";
+  std::error_code ignored;
+  if (first.resume && first.run.empty()) {
+    return Status::Error(Code::kInvalidArgument, "--resume needs --run DIR");
+  }
+  if (!first.resume || Has(arguments, "--config") || !std::filesystem::exists(recorded, ignored)) {
+    return request;
+  }
+  // The run's own record comes first, so that `--resume --run DIR` is enough.
+  std::vector<std::string> all{"--config", recorded};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  PACELINE_ASSIGN(request, ParseOnce(all));
+  if (Has(arguments, "--steps") && !Has(arguments, "--epochs")) request.config.epochs = 0;
+  if (Has(arguments, "--epochs") && !Has(arguments, "--steps")) request.config.steps = 0;
+  return request;
+}
+
+}  // namespace paceline::cli

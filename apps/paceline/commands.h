@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// Each command takes the arguments after its name and returns the exit code.
+namespace paceline::cli {
+
+int RunTrain(const std::vector<std::string>& arguments);
+int RunBench(const std::vector<std::string>& arguments);
+int RunModels(const std::vector<std::string>& arguments);
+int RunDoctor(const std::vector<std::string>& arguments);
+int RunVersion(const std::vector<std::string>& arguments);
+
+}  // namespace paceline::cli

@@ -1,0 +1,90 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/command.h"
+#include "cli/parse.h"
+#include "model/catalog.h"
+#include "paceline/commands.h"
+
+namespace paceline::cli {
+
+namespace {
+
+using model::ModelCard;
+
+constexpr double kMebi = 1024.0 * 1024.0;
+
+JsonObject CardJson(const ModelCard& card) {
+  return JsonObject()
+      .Add("name", card.name)
+      .Add("params", card.ParameterCount())
+      .Add("tensors", card.TensorCount())
+      .Add("bytes", card.ParameterBytes())
+      .Add("forward_flops", card.forward_flops)
+      .Add("batch", card.batch)
+      .Add("optimizer", card.optimizer)
+      .Add("lr", card.learning_rate)
+      .Add("description", card.description)
+      .Add("source", card.source);
+}
+
+void PrintList() {
+  fmt::print("{:<14} {:>12} {:>8} {:>9} {:>15}  {}\n", "NAME", "PARAMETERS", "TENSORS", "MIB",
+             "MFLOP/SAMPLE", "DESCRIPTION");
+  for (const ModelCard& card : model::Catalog()) {
+    fmt::print("{:<14} {:>12} {:>8} {:>9.1f} {:>15.1f}  {}\n", card.name, card.ParameterCount(),
+               card.TensorCount(), static_cast<double>(card.ParameterBytes()) / kMebi,
+               static_cast<double>(card.forward_flops) / 1e6, card.description);
+  }
+}
+
+void PrintCard(const ModelCard& card) {
+  const auto line = [](const char* name, const std::string& value) {
+    fmt::print("{:<12} {}\n", name, value);
+  };
+  line("name", card.name);
+  line("description", card.description);
+  line("source", card.source);
+  line("parameters", fmt::format("{} in {} tensors, {:.1f} MiB", card.ParameterCount(),
+                                 card.TensorCount(),
+                                 static_cast<double>(card.ParameterBytes()) / kMebi));
+  line("operations", fmt::format("{:.1f} MFLOP forward per sample",
+                                 static_cast<double>(card.forward_flops) / 1e6));
+  line("defaults", fmt::format("batch {}, optimizer {}, learning rate {}", card.batch,
+                               card.optimizer, card.learning_rate));
+  line("train with", fmt::format("paceline train {}", card.name));
+}
+
+void PrintJson() {
+  std::string list;
+  for (const ModelCard& card : model::Catalog()) {
+    list += (list.empty() ? "" : ", ") + CardJson(card).Text();
+  }
+  fmt::print("{}\n", JsonObject().AddRaw("models", "[" + list + "]").Text());
+}
+
+}  // namespace
+
+int RunModels(const std::vector<std::string>& arguments) {
+  CLI::App app("List the models, or show one.", "paceline models");
+  std::string name;
+  bool json = false;
+  app.add_option("model", name, "Show this one")->option_text("MODEL");
+  app.add_flag("--json", json, "Print one JSON object");
+  if (const auto exit = ParseArguments(app, arguments)) return *exit;
+  if (name.empty()) {
+    json ? PrintJson() : PrintList();
+    return 0;
+  }
+  const auto card = model::FindModel(name);
+  if (!card.ok()) return Fail("paceline models", card.status());
+  if (json) {
+    fmt::print("{}\n", CardJson(**card).Text());
+  } else {
+    PrintCard(**card);
+  }
+  return 0;
+}
+
+}  // namespace paceline::cli

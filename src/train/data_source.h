@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "data/dataset.h"
+#include "job/train_config.h"
+
+namespace paceline::train {
+
+// What a run trains on and what it is judged by.
+struct DataSource {
+  std::unique_ptr<data::Dataset> train;
+  std::unique_ptr<data::Dataset> held_out;
+  std::vector<std::string> warnings;
+
+  std::uint64_t BadRecords() const { return train->BadRecords() + held_out->BadRecords(); }
+};
+
+// Opens and checks everything before the first step. kBadData names file, record and offset.
+Result<DataSource> OpenData(const job::TrainConfig& config);
+
+}  // namespace paceline::train

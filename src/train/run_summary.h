@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "job/phases.h"
+
+namespace paceline::train {
+
+// What a run reports at its end, on stdout and in result.json.
+struct RunSummary {
+  std::string model;
+  std::string strategy;
+  std::string optimizer;
+  std::string data;
+  std::string run;
+  std::int64_t workers = 1;
+  std::int64_t shards = 1;
+  std::int64_t batch = 0;
+  std::int64_t threads = 1;
+  std::uint64_t seed = 0;
+  std::uint64_t steps = 0;    // since the start of the run
+  std::uint64_t samples = 0;  // since the start of the run
+  double epochs = 0;
+  std::uint64_t resumed_from_step = 0;
+  double seconds = 0;       // in steps, by this process
+  double wall_seconds = 0;  // with evaluation and checkpoints, by this process
+  double samples_per_second = 0;
+  double final_loss = 0;      // mean over the last steps
+  double train_accuracy = 0;  // over the last steps
+  bool evaluated = false;
+  double accuracy = 0;  // held out
+  double eval_loss = 0;
+  double auc = 0;
+  std::uint64_t eval_samples = 0;
+  std::uint64_t params = 0;
+  std::uint64_t tensors = 0;
+  std::string params_hash;
+  std::uint64_t skipped_steps = 0;
+  std::uint64_t bad_records = 0;
+  std::uint64_t checkpoint_failures = 0;
+  std::int64_t max_rss_bytes = 0;
+  bool interrupted = false;
+  job::PhaseTimes phases;
+
+  std::string Json() const;
+  std::string Text() const;
+};
+
+}  // namespace paceline::train

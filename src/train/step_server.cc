@@ -1,0 +1,120 @@
+#include "train/step_server.h"
+
+#include <sys/resource.h>
+
+#include <istream>
+#include <ostream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "data/loader.h"
+#include "data/synthetic.h"
+#include "model/catalog.h"
+#include "train/trainer.h"
+
+namespace paceline::train {
+
+namespace {
+
+// More steps than any benchmark runs; the loader only ever prepares two ahead.
+constexpr std::uint64_t kManySteps = 1'000'000'000;
+
+class StepServer {
+ public:
+  StepServer(const StepServerOptions& options, const Clock& clock)
+      : options_(options),
+        clock_(clock),
+        dataset_({.seed = options.seed}),
+        plan_{.seed = options.seed,
+              .dataset_size = dataset_.size(),
+              .batch = static_cast<std::uint64_t>(options.batch),
+              .shards = 1,
+              .total_samples = kManySteps * static_cast<std::uint64_t>(options.batch)} {}
+
+  Status Open() {
+    PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options_.model));
+    learning_rate_ = card->learning_rate;
+    PACELINE_ASSIGN(trainer_, Trainer::Create({.model = card->name,
+                                               .seed = options_.seed,
+                                               .optimizer = {.name = card->optimizer}},
+                                              clock_));
+    PACELINE_ASSIGN(loader_,
+                    data::BatchLoader::Create(dataset_, plan_,
+                                              {.augment = data::Augment::kNone,
+                                               .end_shard = ShardId(1)}));
+    return {};
+  }
+
+  std::string Ready() const {
+    return JsonObject()
+        .Add("ready", true)
+        .Add("system", "Paceline")
+        .Add("version", PACELINE_VERSION)
+        .Add("model", options_.model)
+        .Add("params", trainer_->params().ElementCount())
+        .Add("tensors", trainer_->params().ranges().size())
+        .Add("batch", options_.batch)
+        .Add("threads", options_.threads)
+        .Text();
+  }
+
+  Result<std::string> Run(std::uint64_t steps) {
+    const Instant started = clock_.Now();
+    double loss = 0;
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      PACELINE_ASSIGN(const StepOutcome outcome,
+                      trainer_->RunStep(step_, plan_.batch, learning_rate_,
+                                        [&] { return loader_->Next(std::stop_token()); }));
+      loss = outcome.loss;
+      step_ = step_.Next();
+    }
+    return JsonObject()
+        .Add("seconds", ToSeconds(clock_.Now() - started))
+        .Add("samples", steps * plan_.batch)
+        .Add("loss", loss)
+        .Text();
+  }
+
+ private:
+  StepServerOptions options_;
+  const Clock& clock_;
+  data::Synthetic dataset_;
+  algo::BatchPlan plan_;
+  double learning_rate_ = 0;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<data::BatchLoader> loader_;
+  Step step_;
+};
+
+}  // namespace
+
+Status ServeSteps(const StepServerOptions& options, const Clock& clock, std::istream& in,
+                  std::ostream& out) {
+  SetTorchThreads(static_cast<int>(options.threads));
+  StepServer server(options, clock);
+  PACELINE_TRY(server.Open());
+  out << server.Ready() << std::endl;
+  std::string line;
+  while (std::getline(in, line)) {
+    std::istringstream words(line);
+    std::string command;
+    std::uint64_t steps = 0;
+    words >> command >> steps;
+    if (command == "quit") break;
+    if (command != "run" || steps == 0) {
+      return Status::Error(Code::kInvalidArgument,
+                           fmt::format("step server: cannot read '{}'; say 'run K' or 'quit'", line));
+    }
+    PACELINE_ASSIGN(const std::string answer, server.Run(steps));
+    out << answer << std::endl;
+  }
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  out << JsonObject().Add("max_rss_bytes", std::int64_t{usage.ru_maxrss} * 1024).Text()
+      << std::endl;
+  return {};
+}
+
+}  // namespace paceline::train

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace paceline::train {
+
+struct StepServerOptions {
+  std::string model = "vgg16";
+  std::int64_t batch = 128;
+  std::int64_t threads = 1;
+  std::uint64_t seed = 1;
+};
+
+// Our side of the benchmark's line protocol (bench/peers/README.md): real training steps on the
+// synthetic set, as many as the harness asks for on `in`, timed by ourselves, answered on `out`.
+Status ServeSteps(const StepServerOptions& options, const Clock& clock, std::istream& in,
+                  std::ostream& out);
+
+}  // namespace paceline::train

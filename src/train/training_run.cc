@@ -1,0 +1,346 @@
+#include "train/training_run.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "data/loader.h"
+
+namespace paceline::train {
+
+namespace {
+
+// How fast the shown loss follows: about the last twenty steps.
+constexpr double kRecent = 0.05;
+constexpr std::size_t kEvalBatch = 100;
+
+std::int64_t MaxRssBytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+JsonObject PhaseMilliseconds(const job::PhaseTimes& phases) {
+  JsonObject json;
+  for (const job::Phase phase : {job::Phase::kData, job::Phase::kForward, job::Phase::kBackward,
+                                 job::Phase::kReduce, job::Phase::kApply}) {
+    json.Add(job::PhaseName(phase), std::round(ToSeconds(phases.Of(phase)) * 1e6) / 1e3);
+  }
+  return json;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const job::TrainConfig& config, const RunEnvironment& environment)
+    : config_(config),
+      environment_(environment),
+      directory_(config.run),
+      progress_(environment.clock, environment.progress) {}
+
+Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& config,
+                                                       const RunEnvironment& environment) {
+  std::unique_ptr<TrainingRun> run(new TrainingRun(config, environment));
+  PACELINE_ASSIGN(run->data_, OpenData(config));
+  PACELINE_TRY(run->OpenDirectory());
+  PACELINE_TRY(run->OpenTrainer());
+  if (config.resume) PACELINE_TRY(run->Restore());
+  for (const std::string& warning : run->data_.warnings) run->Warn(warning);
+  return run;
+}
+
+Status TrainingRun::OpenDirectory() {
+  const bool used = directory_.Used();
+  PACELINE_TRY(directory_.Create());
+  PACELINE_ASSIGN(lock_, disk::RunLock::Acquire(directory_.path(), environment_.clock));
+  if (used && !config_.resume) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("{} holds a run already; continue it with --resume, or choose "
+                                     "another --run",
+                                     directory_.path()));
+  }
+  PACELINE_ASSIGN(const std::string id, directory_.ReadOrMakeId());
+  PACELINE_TRY(job::WriteTextFile(directory_.ConfigFile(), environment_.config_text));
+  PACELINE_ASSIGN(events_, job::EventLog::Open(directory_.EventFile(), environment_.clock));
+  SetLogFile(directory_.LogFile());
+  store_.emplace(environment_.file_system, directory_.CheckpointDirectory(),
+                 disk::CheckpointOptions{.keep = static_cast<std::size_t>(config_.keep),
+                                         .cluster_id = id});
+  return {};
+}
+
+Status TrainingRun::OpenTrainer() {
+  const std::uint64_t size = data_.train->size();
+  plan_ = {.seed = config_.seed,
+           .dataset_size = size,
+           .batch = static_cast<std::uint64_t>(config_.batch),
+           .shards = static_cast<std::uint64_t>(config_.shards),
+           .total_samples = config_.steps > 0 ? config_.steps * config_.GlobalBatch()
+                                              : config_.epochs * size};
+  PACELINE_TRY(plan_.Validate());
+  PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config_.lr_schedule));
+  schedule_ = {.kind = kind,
+               .base = config_.lr,
+               .warmup_steps = config_.warmup_steps,
+               .decay_every = config_.lr_decay_every,
+               .gamma = config_.lr_gamma,
+               .total_steps = plan_.Steps(),
+               .floor = config_.lr_floor};
+  PACELINE_ASSIGN(trainer_, Trainer::Create({.model = config_.model,
+                                             .seed = config_.seed,
+                                             .shards = plan_.shards,
+                                             .optimizer = {.name = config_.optimizer,
+                                                           .momentum = config_.momentum,
+                                                           .weight_decay = config_.weight_decay},
+                                             .clip_norm = config_.clip_norm,
+                                             .poison_at = environment_.poison_at},
+                                            environment_.clock));
+  identity_ = {.config = config_.Identity(),
+               .model = config_.model,
+               .optimizer = config_.optimizer,
+               .seed = config_.seed,
+               .workers = static_cast<std::uint64_t>(config_.workers)};
+  identity_.config["data"] = data_.train->Fingerprint();
+  return {};
+}
+
+Status TrainingRun::Restore() {
+  auto restored = RestoreCheckpoint(*store_, *trainer_, identity_);
+  if (!restored.ok() && restored.status().code() == Code::kNotFound) {
+    progress_.Note(fmt::format("no checkpoint in {} yet: starting at step 0", directory_.path()));
+    return {};
+  }
+  if (!restored.ok()) return restored.status().Wrap("resuming " + directory_.path());
+  for (const std::string& warning : restored->warnings) Warn(warning);
+  position_ = restored->position;
+  first_step_ = position_.next_step;
+  first_sample_ = position_.samples;
+  saved_at_ = position_.next_step;
+  progress_.Note(fmt::format("resuming at step {}", first_step_.value()));
+  return {};
+}
+
+Result<RunSummary> TrainingRun::Run() {
+  run_started_ = environment_.clock.Now();
+  Record("start", JsonObject()
+                      .Add("run", directory_.path())
+                      .Add("model", config_.model)
+                      .Add("step", first_step_.value())
+                      .Add("total_steps", plan_.Steps())
+                      .Add("threads", config_.threads));
+  data::LoaderOptions options{
+      .augment = config_.augment == "none" ? data::Augment::kNone : data::Augment::kStandard,
+      .first_step = first_step_,
+      .first_shard = ShardId(0),
+      .end_shard = ShardId(plan_.shards),
+      .depth = static_cast<int>(config_.prefetch)};
+  PACELINE_ASSIGN(auto loader, data::BatchLoader::Create(*data_.train, plan_, options));
+  const Status trained = TrainUntilEnd(*loader);
+  progress_.Finish();
+  // Whatever ended the training, the state is good: bad steps never reached it.
+  if (trained.ok() || trained.code() == Code::kNotFinite) {
+    const Status saved = SaveNow();
+    if (!saved.ok()) return saved.Wrap("the final checkpoint");
+  }
+  if (!trained.ok()) return trained;
+  const RunSummary summary = Summarize();
+  Record("end", JsonObject()
+                    .Add("step", summary.steps)
+                    .Add("params_hash", summary.params_hash)
+                    .Add("interrupted", summary.interrupted));
+  const Status written = job::WriteTextFile(directory_.ResultFile(), summary.Json() + "\n");
+  if (!written.ok()) Warn(written.message());
+  return summary;
+}
+
+Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
+  const Trainer::NextBatch next = [&] { return loader.Next(std::stop_token()); };
+  while (position_.next_step.value() < plan_.Steps() && !Stopping()) {
+    const Step step = position_.next_step;
+    const double learning_rate = algo::LearningRateAt(schedule_, step.value());
+    const Instant started = environment_.clock.Now();
+    PACELINE_ASSIGN(const StepOutcome outcome,
+                    trainer_->RunStep(step, plan_.StepSamples(step), learning_rate, next));
+    PACELINE_TRY(AfterStep(outcome, learning_rate, started));
+  }
+  const bool finished = position_.next_step.value() >= plan_.Steps();
+  return finished && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
+}
+
+bool TrainingRun::EndsEpoch(std::uint64_t before, std::uint64_t after) const {
+  return before / plan_.dataset_size != after / plan_.dataset_size;
+}
+
+Status TrainingRun::AfterStep(const StepOutcome& outcome, double learning_rate, Instant started) {
+  const auto took = environment_.clock.Now() - started;
+  step_time_ += took;
+  const std::uint64_t before = position_.samples;
+  position_.samples += outcome.samples;
+  position_.next_step = position_.next_step.Next();
+  position_.epoch = plan_.EpochOf(position_.samples);
+  evaluation_.reset();  // of older parameters
+
+  const double accuracy =
+      static_cast<double>(outcome.correct) / static_cast<double>(outcome.samples);
+  const double weight = any_step_ ? kRecent : 1.0;
+  if (outcome.applied) {
+    recent_loss_ += weight * (outcome.loss - recent_loss_);
+    recent_accuracy_ += weight * (accuracy - recent_accuracy_);
+    any_step_ = true;
+  }
+  Record("step", JsonObject()
+                     .Add("step", position_.next_step.value())
+                     .Add("samples", position_.samples)
+                     .Add("loss", outcome.loss)
+                     .Add("accuracy", accuracy)
+                     .Add("lr", learning_rate)
+                     .Add("gradient_norm", outcome.gradient_norm)
+                     .Add("applied", outcome.applied)
+                     .Add("seconds", ToSeconds(took)));
+  ShowProgress();
+  PACELINE_TRY(NoteSkippedStep(outcome));
+
+  const std::uint64_t done = position_.next_step.value();
+  const bool epoch_ended = EndsEpoch(before, position_.samples);
+  const auto due = [&](std::uint64_t every) {
+    return every == 0 ? epoch_ended : done % every == 0;
+  };
+  if (due(config_.eval_every) && !Stopping()) PACELINE_TRY(EvaluateNow());
+  if (!due(config_.checkpoint_every)) return {};
+  const Status saved = SaveNow();
+  if (!saved.ok() && config_.checkpoint_required) return saved;
+  if (!saved.ok()) Warn(fmt::format("{}; training goes on", saved.message()));
+  return {};
+}
+
+Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
+  if (outcome.applied) {
+    position_.skipped_in_row = 0;
+    return {};
+  }
+  ++position_.skipped;
+  ++position_.skipped_in_row;
+  const std::uint64_t limit = config_.nan_policy == "stop" ? 1 : config_.nan_limit;
+  const std::uint64_t step = position_.next_step.value() - 1;
+  if (position_.skipped_in_row >= limit) {
+    return Status::Error(
+        Code::kNotFinite,
+        fmt::format("step {}: loss {} and gradient norm {} are not finite, {} step(s) in a row; the "
+                    "parameters are those before; try a smaller --lr or --clip-norm",
+                    step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row));
+  }
+  Warn(fmt::format("step {}: loss {} or gradient norm {} is not finite; step skipped ({} of {})",
+                   step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row, limit));
+  return {};
+}
+
+Status TrainingRun::EvaluateNow() {
+  const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kEvaluate);
+  auto result = Evaluate(trainer_->model(), *data_.held_out, kEvalBatch, [&] { return Stopping(); });
+  if (!result.ok() && result.status().code() == Code::kAborted) return {};
+  if (!result.ok()) return result.status().Wrap("evaluating");
+  evaluation_ = *result;
+  Record("evaluate", JsonObject()
+                         .Add("step", position_.next_step.value())
+                         .Add("accuracy", result->accuracy)
+                         .Add("loss", result->loss)
+                         .Add("auc", result->auc)
+                         .Add("samples", result->samples));
+  progress_.Note(fmt::format("step {}: held-out accuracy {:.1f} %, loss {:.4f} ({} samples)",
+                             position_.next_step.value(), 100 * result->accuracy, result->loss,
+                             result->samples));
+  return {};
+}
+
+Status TrainingRun::SaveNow() {
+  if (saved_at_ == position_.next_step) return {};
+  const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kCheckpoint);
+  const Status saved = SaveCheckpoint(*store_, *trainer_, position_, identity_);
+  Record("checkpoint", JsonObject()
+                           .Add("step", position_.next_step.value())
+                           .Add("ok", saved.ok())
+                           .Add("message", saved.message()));
+  if (saved.ok()) {
+    saved_at_ = position_.next_step;
+  } else {
+    ++save_failures_;
+  }
+  return saved;
+}
+
+void TrainingRun::Warn(const std::string& text) {
+  progress_.Finish();
+  PACELINE_LOG(Warning, "{}", text);
+  Record("warning", JsonObject().Add("message", text));
+}
+
+void TrainingRun::Record(const char* type, const JsonObject& fields) {
+  const Status written = events_->Write(type, fields);
+  if (!written.ok()) PACELINE_LOG(Warning, "{}; training goes on", written.message());
+}
+
+void TrainingRun::ShowProgress() {
+  const std::uint64_t done = position_.next_step.value() - first_step_.value();
+  const double seconds = ToSeconds(step_time_);
+  const double per_step = seconds / static_cast<double>(done);
+  progress_.Update({.model = config_.model,
+                    .step = position_.next_step.value(),
+                    .total_steps = plan_.Steps(),
+                    .epoch = static_cast<double>(position_.samples) /
+                             static_cast<double>(plan_.dataset_size),
+                    .loss = recent_loss_,
+                    .accuracy = recent_accuracy_,
+                    .samples_per_second =
+                        static_cast<double>(position_.samples - first_sample_) / seconds,
+                    .seconds_left = per_step * static_cast<double>(plan_.Steps() -
+                                                                   position_.next_step.value())});
+}
+
+RunSummary TrainingRun::Summarize() const {
+  RunSummary summary;
+  summary.model = config_.model;
+  summary.strategy = config_.strategy;
+  summary.optimizer = config_.optimizer;
+  summary.data = config_.data;
+  summary.run = directory_.path();
+  summary.workers = config_.workers;
+  summary.shards = config_.shards;
+  summary.batch = config_.batch;
+  summary.threads = config_.threads;
+  summary.seed = config_.seed;
+  summary.steps = position_.next_step.value();
+  summary.samples = position_.samples;
+  summary.epochs =
+      static_cast<double>(position_.samples) / static_cast<double>(plan_.dataset_size);
+  summary.resumed_from_step = first_step_.value();
+  summary.seconds = ToSeconds(step_time_);
+  summary.wall_seconds = ToSeconds(environment_.clock.Now() - run_started_);
+  summary.samples_per_second =
+      summary.seconds > 0
+          ? static_cast<double>(position_.samples - first_sample_) / summary.seconds
+          : 0;
+  summary.final_loss = recent_loss_;
+  summary.train_accuracy = recent_accuracy_;
+  if (evaluation_) {
+    summary.evaluated = true;
+    summary.accuracy = evaluation_->accuracy;
+    summary.eval_loss = evaluation_->loss;
+    summary.auc = evaluation_->auc;
+    summary.eval_samples = evaluation_->samples;
+  }
+  summary.params = trainer_->params().ElementCount();
+  summary.tensors = trainer_->params().ranges().size();
+  summary.params_hash = trainer_->params().Hash();
+  summary.skipped_steps = position_.skipped;
+  summary.bad_records = data_.BadRecords();
+  summary.checkpoint_failures = save_failures_;
+  summary.max_rss_bytes = MaxRssBytes();
+  summary.interrupted = position_.next_step.value() < plan_.Steps();
+  summary.phases = trainer_->phases();
+  return summary;
+}
+
+}  // namespace paceline::train

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algo/batch_plan.h"
+#include "algo/learning_rate.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "disk/checkpoint_store.h"
+#include "disk/file_system.h"
+#include "disk/run_lock.h"
+#include "job/event_log.h"
+#include "job/progress.h"
+#include "job/run_dir.h"
+#include "job/train_config.h"
+#include "train/checkpointing.h"
+#include "train/data_source.h"
+#include "train/evaluation.h"
+#include "train/run_summary.h"
+#include "train/trainer.h"
+
+namespace paceline::train {
+
+// What a run needs from the process around it.
+struct RunEnvironment {
+  const Clock& clock;
+  disk::FileSystem& file_system;      // for checkpoints
+  std::function<int()> stop_signal;   // 0, or the signal that asks to stop
+  job::ProgressStyle progress = job::ProgressStyle::kOff;
+  std::string config_text;            // kept as the run's config.toml
+  std::optional<std::uint64_t> poison_at;  // for tests: NaN in this step's gradient
+};
+
+// One local training run from start (or from its newest checkpoint) to the end or to a stop
+// signal. Owns the run directory's lock for its lifetime. Thread-compatible.
+class TrainingRun {
+ public:
+  // `config` is resolved. Opens data, directory and model, and restores when asked to.
+  static Result<std::unique_ptr<TrainingRun>> Open(const job::TrainConfig& config,
+                                                   const RunEnvironment& environment);
+
+  // Trains. kNotFinite after too many bad steps (the last good state is saved), kDisk when a
+  // required checkpoint or the final one cannot be written.
+  Result<RunSummary> Run();
+
+ private:
+  TrainingRun(const job::TrainConfig& config, const RunEnvironment& environment);
+
+  Status OpenDirectory();
+  Status OpenTrainer();
+  Status Restore();
+  Status TrainUntilEnd(data::BatchLoader& loader);
+  Status AfterStep(const StepOutcome& outcome, double learning_rate, Instant started);
+  Status NoteSkippedStep(const StepOutcome& outcome);
+  Status EvaluateNow();
+  Status SaveNow();
+  void Warn(const std::string& text);
+  void Record(const char* type, const JsonObject& fields);
+  void ShowProgress();
+  bool EndsEpoch(std::uint64_t before, std::uint64_t after) const;
+  bool Stopping() const { return environment_.stop_signal() != 0; }
+  RunSummary Summarize() const;
+
+  job::TrainConfig config_;
+  RunEnvironment environment_;
+  job::RunDirectory directory_;
+  job::Progress progress_;
+  DataSource data_;
+  algo::BatchPlan plan_;
+  algo::LearningRateSchedule schedule_;
+  std::unique_ptr<Trainer> trainer_;
+  std::optional<disk::RunLock> lock_;
+  std::optional<disk::CheckpointStore> store_;
+  std::optional<job::EventLog> events_;
+  RunIdentity identity_;
+  RunPosition position_;
+
+  Step first_step_;           // of this process
+  std::uint64_t first_sample_ = 0;
+  std::optional<Step> saved_at_;  // the newest checkpoint holds this position
+  std::uint64_t save_failures_ = 0;
+  double recent_loss_ = 0, recent_accuracy_ = 0;  // exponential averages
+  bool any_step_ = false;
+  std::optional<Evaluation> evaluation_;
+  Instant run_started_{};
+  std::chrono::nanoseconds step_time_{};
+};
+
+}  // namespace paceline::train
