@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+
+namespace paceline::data {
+
+struct ImageShape {
+  std::size_t channels = 0;
+  std::size_t height = 0;
+  std::size_t width = 0;
+
+  constexpr std::size_t pixels() const { return channels * height * width; }
+};
+
+// CIFAR's: channel, row, column; one byte each.
+inline constexpr ImageShape kImageShape{3, 32, 32};
+inline constexpr std::size_t kImagePixels = kImageShape.pixels();
+
+// Labelled images, addressed by index. Immutable after opening and thread-safe: any thread may
+// read. Does not shuffle, augment or batch; see algo/batch_plan.h, augment.h and loader.h.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual std::uint64_t size() const = 0;  // usable records
+  virtual std::int64_t classes() const = 0;
+  ImageShape image_shape() const { return kImageShape; }
+
+  // index < size(); image holds exactly kImagePixels bytes. The label is in [0, classes()).
+  virtual Status Read(std::uint64_t index, std::span<std::uint8_t> image,
+                      std::int64_t& label) const = 0;
+
+  // Equal texts mean equal data: workers compare them when they join.
+  virtual std::string Fingerprint() const = 0;
+
+  // Records left out because they are corrupt.
+  virtual std::uint64_t BadRecords() const { return 0; }
+};
+
+// The argument check that every Read starts with.
+Status CheckRead(const Dataset& dataset, std::uint64_t index, std::size_t image_bytes);
+
+}  // namespace paceline::data

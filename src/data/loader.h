@@ -1,0 +1,139 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "algo/batch_plan.h"
+#include "base/ids.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "data/augment.h"
+#include "data/dataset.h"
+
+namespace paceline::data {
+
+// The samples of one shard of one step, ready for the model. The reader may overwrite the images.
+struct Batch {
+  Step step;
+  ShardId shard;
+  std::uint64_t first_position = 0;      // in the run, see algo::BatchPlan
+  std::uint64_t epoch = 0;               // of the first position; a batch may cross into the next
+  std::size_t count = 0;                 // 0 for the empty shards of the last step
+  std::span<float> images;               // count x 3 x 32 x 32, 64-byte aligned
+  std::span<const std::int64_t> labels;  // count
+};
+
+// Memory of one batch, allocated once and filled many times. Thread-compatible.
+class BatchBuffer {
+ public:
+  // kUnavailable when there is not enough memory.
+  static Result<BatchBuffer> Create(std::size_t capacity);
+
+  Batch batch;
+
+  // Points the batch at its first `count` samples; count <= capacity.
+  void Resize(std::size_t count);
+  std::span<float> Image(std::size_t i);
+  std::int64_t& Label(std::size_t i) { return labels_[i]; }
+
+ private:
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  BatchBuffer() = default;
+
+  std::unique_ptr<float[], Free> images_;
+  std::vector<std::int64_t> labels_;
+};
+
+struct LoaderOptions {
+  Augment augment = Augment::kStandard;
+  Step first_step;
+  ShardId first_shard;
+  ShardId end_shard;  // this worker owns [first_shard, end_shard); may be empty
+  int threads = 1;
+  int depth = 2;  // steps in memory, the one being used included
+};
+
+// Reads, augments and normalises ahead of training: one Batch for each owned shard of each step, in
+// order of (step, shard), the same bytes for every number of threads and every depth. Memory is a
+// fixed pool of depth x owned shards buffers; nothing is allocated per step.
+// One consumer thread calls Next; own threads fill. Borrows the data set, which must outlive it.
+// The destructor stops and joins at once, whatever the state. Does not know who owns other shards.
+class BatchLoader {
+ public:
+  static Result<std::unique_ptr<BatchLoader>> Create(const Dataset& dataset,
+                                                     const algo::BatchPlan& plan,
+                                                     const LoaderOptions& options);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  // The next batch, lent until the next call; nullptr after the last step of the plan. A failure to
+  // read comes in place of its batch and stays. kAborted when stopped; the same batch can then
+  // still be asked for again.
+  Result<const Batch*> Next(std::stop_token stop) PACELINE_EXCLUDES(mu_);
+
+ private:
+  BatchLoader(const Dataset& dataset, const algo::BatchPlan& plan, const LoaderOptions& options,
+              std::vector<BatchBuffer> buffers);
+  Status Start();
+  void Produce(const std::stop_token& stop) PACELINE_EXCLUDES(mu_);
+  bool Claim(const std::stop_token& stop, std::uint64_t& sequence) PACELINE_EXCLUDES(mu_);
+  void Publish(std::uint64_t sequence, const Status& status) PACELINE_EXCLUDES(mu_);
+  Status Fill(const std::stop_token& stop, std::uint64_t sequence, BatchBuffer& buffer) const;
+  std::size_t Slot(std::uint64_t sequence) const { return sequence % buffers_.size(); }
+
+  const Dataset& dataset_;
+  const algo::BatchPlan plan_;
+  const LoaderOptions options_;
+  std::uint64_t owned_shards_;
+  std::uint64_t end_;  // batches in all; they are numbered 0 .. end_ - 1
+
+  // Batch number q lives in buffer q % size. It belongs to the thread that claimed q until q is
+  // published, then to the consumer until q is released; the counters below hand it over.
+  std::vector<BatchBuffer> buffers_;
+
+  Mutex mu_;
+  std::condition_variable_any ready_;                    // a batch was published
+  std::condition_variable_any space_;                    // a buffer was released, or work ended
+  std::uint64_t claimed_ PACELINE_GUARDED_BY(mu_) = 0;   // batches that some thread took on
+  std::uint64_t released_ PACELINE_GUARDED_BY(mu_) = 0;  // batches the consumer is done with
+  bool lent_ PACELINE_GUARDED_BY(mu_) = false;           // the consumer holds batch `released_`
+  bool failed_ PACELINE_GUARDED_BY(mu_) = false;         // claim nothing more
+  struct SlotState {
+    bool ready = false;
+    Status status;
+  };
+  std::vector<SlotState> states_ PACELINE_GUARDED_BY(mu_);
+
+  std::vector<std::jthread> threads_;
+};
+
+// Goes through a held-out data set once, in order of index, without augmentation and without
+// threads. Batches hold `batch` samples, the last one the rest; `step` numbers them.
+// Thread-compatible; borrows the data set.
+class EvalBatches {
+ public:
+  static Result<EvalBatches> Create(const Dataset& dataset, std::size_t batch);
+
+  // Lent until the next call; nullptr after the last.
+  Result<const Batch*> Next();
+
+ private:
+  EvalBatches(const Dataset& dataset, std::size_t batch, BatchBuffer buffer)
+      : dataset_(&dataset), capacity_(batch), buffer_(std::move(buffer)) {}
+
+  const Dataset* dataset_;
+  std::size_t capacity_;
+  BatchBuffer buffer_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace paceline::data

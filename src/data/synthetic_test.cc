@@ -1,0 +1,145 @@
+#include "data/synthetic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "testing/seed.h"
+#include "testing/status_matchers.h"
+
+namespace paceline::data {
+namespace {
+
+using ::paceline::testing::IsOk;
+using ::paceline::testing::StatusIs;
+using ::testing::HasSubstr;
+
+std::vector<std::uint8_t> Image(const Synthetic& dataset, std::uint64_t index) {
+  std::vector<std::uint8_t> image(kImagePixels);
+  std::int64_t label = -1;
+  EXPECT_THAT(dataset.Read(index, image, label), IsOk());
+  EXPECT_EQ(label, static_cast<std::int64_t>(index % 10));
+  return image;
+}
+
+TEST(Synthetic, IsAPureFunctionOfSeedSplitAndIndex) {
+  const Synthetic small({.seed = 3, .size = 20}), large({.seed = 3, .size = 1000}),
+      other({.seed = 4, .size = 20}), held_out({.seed = 3, .size = 20, .split = Split::kTest});
+  for (std::uint64_t index : {19, 0, 7}) {
+    EXPECT_EQ(Image(small, index), Image(large, index));
+    EXPECT_NE(Image(small, index), Image(other, index));
+    EXPECT_NE(Image(small, index), Image(held_out, index));
+  }
+}
+
+TEST(Synthetic, AcceptsSizesZeroAndOne) {
+  const Synthetic none({.size = 0}), one({.size = 1});
+  std::vector<std::uint8_t> image(kImagePixels);
+  std::int64_t label = -1;
+  EXPECT_THAT(none.Read(0, image, label), StatusIs(Code::kInvalidArgument, HasSubstr("0 of 0")));
+  EXPECT_THAT(one.Read(0, image, label), IsOk());
+  EXPECT_THAT(one.Read(1, image, label), StatusIs(Code::kInvalidArgument, HasSubstr("1 of 1")));
+}
+
+TEST(Synthetic, SamplesOfOneClassDiffer) {
+  const Synthetic dataset({.seed = testing::TestSeed()});
+  EXPECT_NE(Image(dataset, 0), Image(dataset, 10));
+}
+
+TEST(Synthetic, PixelsAreSeldomClipped) {
+  const Synthetic dataset({.seed = testing::TestSeed()});
+  std::int64_t clipped = 0;
+  for (std::uint64_t index = 0; index < 200; ++index) {
+    const auto image = Image(dataset, index);
+    clipped +=
+        std::ranges::count(image, std::uint8_t{0}) + std::ranges::count(image, std::uint8_t{255});
+  }
+  EXPECT_LT(clipped, 200 * static_cast<std::int64_t>(kImagePixels) / 20);
+}
+
+// The mean picture of a class carries nothing: any linear classifier looks for a difference here.
+TEST(Synthetic, ClassMeansAreAllAlike) {
+  const Synthetic dataset({.seed = testing::TestSeed()});
+  constexpr std::size_t kPerClass = 300;
+  for (std::uint64_t label = 0; label < 10; ++label) {
+    std::vector<double> mean(kImagePixels, 0.0);
+    for (std::size_t i = 0; i < kPerClass; ++i) {
+      const auto image = Image(dataset, label + 10 * i);
+      for (std::size_t p = 0; p < kImagePixels; ++p) mean[p] += double(image[p]) / kPerClass;
+    }
+    for (double value : mean) ASSERT_NEAR(value, 128, 20);
+  }
+}
+
+// Energy of the green channel at one wave vector (in turns per 32 pixels), whatever the phase.
+double Energy(const std::vector<std::uint8_t>& image, int kx, int ky) {
+  static const std::vector<double> cosine = [] {
+    std::vector<double> table(32);
+    for (int i = 0; i < 32; ++i)
+      table[static_cast<std::size_t>(i)] = std::cos(std::acos(-1) * i / 16);
+    return table;
+  }();
+  double re = 0, im = 0;
+  for (int i = 0; i < 1024; ++i) {
+    const auto turn = static_cast<std::size_t>((kx * (i % 32) + ky * (i / 32)) & 31);
+    const double pixel = image[1024 + static_cast<std::size_t>(i)];
+    re += pixel * cosine[turn];
+    im += pixel * cosine[(turn + 24) % 32];
+  }
+  return re * re + im * im;
+}
+
+// Phase-free energies over a grid of wave vectors, mirrored ones added together: features that
+// survive flips and shifts, as a convolutional net with pooling can compute.
+std::vector<double> Texture(const std::vector<std::uint8_t>& image) {
+  std::vector<double> features;
+  for (int ky = 0; ky <= 9; ++ky) {
+    for (int kx = 0; kx <= 9; ++kx) {
+      if (kx + ky < 3) continue;  // shading
+      features.push_back(std::log1p(Energy(image, kx, ky) + Energy(image, -kx, ky)));
+    }
+  }
+  const double mean =
+      std::accumulate(features.begin(), features.end(), 0.0) / static_cast<double>(features.size());
+  for (double& feature : features) feature -= mean;  // contrast
+  return features;
+}
+
+double Distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
+
+TEST(Synthetic, TextureTellsTheClassesOfHeldOutSamplesApart) {
+  for (std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}, testing::TestSeed()}) {
+    const Synthetic train({.seed = seed}), test({.seed = seed, .split = Split::kTest});
+    constexpr std::uint64_t kTrain = 200, kTest = 100;
+    std::vector<std::vector<double>> centre(10);
+    for (std::uint64_t i = 0; i < kTrain; ++i) {
+      const auto features = Texture(Image(train, i));
+      auto& sum = centre[i % 10];
+      sum.resize(features.size());
+      for (std::size_t f = 0; f < sum.size(); ++f) sum[f] += features[f] / (kTrain / 10.0);
+    }
+    std::uint64_t right = 0;
+    for (std::uint64_t i = 0; i < kTest; ++i) {
+      const auto features = Texture(Image(test, i));
+      const auto best = std::ranges::min_element(
+          centre, {}, [&](const auto& c) { return Distance(c, features); });
+      right += static_cast<std::uint64_t>(best - centre.begin()) == i % 10 ? 1 : 0;
+    }
+    EXPECT_GE(right, 90U) << "seed " << seed;
+  }
+}
+
+TEST(Synthetic, FingerprintNamesSeedSplitAndSize) {
+  EXPECT_EQ(Synthetic({.seed = 9, .size = 5, .split = Split::kTest}).Fingerprint(),
+            "synthetic:1 seed:9 split:test records:5");
+}
+
+}  // namespace
+}  // namespace paceline::data
