@@ -102,7 +102,7 @@ Status SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer, const RunP
     files.back().tensors.push_back(View(name, shape, values));
     return {};
   }));
-  return store.Save(meta, files);
+  return store.Save(meta, files).status();
 }
 
 Result<Restored> RestoreCheckpoint(disk::CheckpointStore& store, Trainer& trainer,

@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "disk/checkpoint_store.h"
+#include "disk/checkpoint.h"
 #include "train/trainer.h"
 
 namespace paceline::train {

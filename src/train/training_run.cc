@@ -67,8 +67,8 @@ Status TrainingRun::OpenDirectory() {
   PACELINE_ASSIGN(events_, job::EventLog::Open(directory_.EventFile(), environment_.clock));
   SetLogFile(directory_.LogFile());
   store_.emplace(environment_.file_system, directory_.CheckpointDirectory(),
-                 disk::CheckpointOptions{.keep = static_cast<std::size_t>(config_.keep),
-                                         .cluster_id = id});
+                 disk::CheckpointStoreOptions{.cluster_id = id,
+                                               .keep = static_cast<int>(config_.keep)});
   return {};
 }
 

@@ -10,7 +10,7 @@
 #include "algo/learning_rate.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "disk/checkpoint_store.h"
+#include "disk/checkpoint.h"
 #include "disk/file_system.h"
 #include "disk/run_lock.h"
 #include "job/event_log.h"

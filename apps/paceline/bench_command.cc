@@ -1,0 +1,134 @@
+#include <filesystem>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/clock.h"
+#include "base/subprocess.h"
+#include "base/thread.h"
+#include "bench/report.h"
+#include "bench/results.h"
+#include "bench/single_node.h"
+#include "bench/table.h"
+#include "cli/parse.h"
+#include "job/machine.h"
+#include "job/run_dir.h"
+#include "job/stop_signal.h"
+#include "model/catalog.h"
+#include "paceline/commands.h"
+
+namespace paceline::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr char kName[] = "paceline bench single-node";
+
+bool SourcesDiffer() {
+  const auto status = RunCommand(
+      {.argv = {"git", "-C", PACELINE_SOURCE_DIR, "status", "--porcelain"}}, 10s);
+  return status.ok() && !status->out.empty();
+}
+
+struct Arguments {
+  bench::SingleNodeOptions options;
+  std::string out = "bench-out/single-node";
+  bool json = false;
+};
+
+void AddFlags(CLI::App& app, Arguments& arguments) {
+  bench::SingleNodeOptions& options = arguments.options;
+  app.option_defaults()->always_capture_default();
+  app.add_option("--model", options.config.model, "Model to train");
+  app.add_option("--batch", options.batches, "Batch sizes")->delimiter(',');
+  app.add_option("--threads", options.config.threads, "Threads of each system");
+  app.add_option("--peers", options.peers, "Peers to run beside Paceline; 'none' for none")
+      ->delimiter(',');
+  app.add_option("--rounds", options.config.rounds, "Measured rounds, systems taking turns");
+  app.add_option("--steps", options.config.steps_per_round, "Training steps in a round");
+  app.add_option("--out", arguments.out, "Folder for results.json, report.html and logs");
+  app.add_flag("--json", arguments.json, "Print the results as one JSON object");
+}
+
+Status WriteFiles(const std::string& out, const bench::SingleNodeResults& results) {
+  PACELINE_TRY(job::WriteTextFile(out + "/results.json", bench::ToJson(results) + "\n"));
+  return job::WriteTextFile(out + "/report.html", bench::SingleNodeReport(results));
+}
+
+int SingleNode(const std::vector<std::string>& raw) {
+  CLI::App app("Training throughput of one process, next to peers: the table \"Single Node Single "
+               "Thread\". Systems take turns step by step, so that noise hits all of them.",
+               kName);
+  Arguments arguments;
+  AddFlags(app, arguments);
+  if (const auto exit = ParseArguments(app, raw)) return *exit;
+  bench::SingleNodeOptions& options = arguments.options;
+  const auto card = model::FindModel(options.config.model);
+  if (!card.ok()) return Fail(kName, card.status());
+  options.expected_params = (*card)->ParameterCount();
+  options.expected_tensors = (*card)->TensorCount();
+  options.worker = {ExecutableDirectory() + "/paceline-worker", "step-server"};
+  if (options.peers == std::vector<std::string>{"none"}) options.peers.clear();
+  options.peers_dir = std::filesystem::path(PACELINE_SOURCE_DIR) / "bench" / "peers";
+  options.out_dir = arguments.out;
+  options.config.cpu = bench::DefaultCpu(options.config.threads);
+  if (const Status valid = bench::Validate(options); !valid.ok()) return Fail(kName, valid);
+  if (const Status made = job::RunDirectory(arguments.out).Create(); !made.ok()) {
+    return Fail(kName, made);
+  }
+
+  job::InstallStopSignals();
+  std::stop_source stop;
+  const auto progress = [&](const std::string& line) {
+    if (job::StopRequested() != 0) stop.request_stop();
+    fmt::print(stderr, "{}\n", line);
+  };
+  const bench::Provenance provenance{
+      .command_line = fmt::format("paceline bench single-node {}", fmt::join(raw, " ")),
+      .started_unix = SystemClock().UnixSeconds(),
+      .commit = PACELINE_COMMIT,
+      .dirty = SourcesDiffer()};
+  const bench::SingleNodeOutcome outcome =
+      bench::RunSingleNode(options, job::ReadMachine(), provenance, progress, stop.get_token());
+  if (const Status written = WriteFiles(arguments.out, outcome.results); !written.ok()) {
+    return Fail(kName, written);
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", bench::ToJson(outcome.results));
+  } else {
+    fmt::print("{}\nreport: {}/report.html\n", bench::SingleNodeTable(outcome.results),
+               arguments.out);
+  }
+  return outcome.status.ok() ? 0 : Fail(kName, outcome.status);
+}
+
+constexpr char kHelp[] =
+    "Measure against peers and write a report.\n\n"
+    "Usage: paceline bench BENCHMARK [ARGUMENTS]\n\n"
+    "Benchmarks:\n"
+    "  single-node  Training throughput of one process\n\n"
+    "`paceline bench BENCHMARK --help` shows the flags.\n";
+
+}  // namespace
+
+int RunBench(const std::vector<std::string>& arguments) {
+  const std::string name = arguments.empty() ? "" : arguments.front();
+  if (name == "single-node") return SingleNode({arguments.begin() + 1, arguments.end()});
+  if (name == "--help" || name == "-h") {
+    fmt::print("{}", kHelp);
+    return 0;
+  }
+  return Fail("paceline bench",
+              Status::Error(Code::kInvalidArgument,
+                            name.empty() ? "which benchmark? see `paceline bench --help`"
+                                         : fmt::format("unknown benchmark '{}'; see `paceline "
+                                                       "bench --help`",
+                                                       name)));
+}
+
+}  // namespace paceline::cli
