@@ -226,12 +226,12 @@ Result<SafetensorsHeader> DecodeSafetensorsHeader(std::span<const std::byte> hea
     if (name == kMetadataKey) {
       auto metadata = DecodeMetadata(value);
       if (!metadata.ok()) return metadata.status().Wrap(kMetadataKey);
-      header.metadata = *std::move(metadata);
+      header.metadata = std::move(metadata).value();
       continue;
     }
     auto tensor = DecodeTensor(name, value);
     if (!tensor.ok()) return tensor.status().Wrap(fmt::format("tensor \"{}\"", name));
-    header.tensors.push_back(*std::move(tensor));
+    header.tensors.push_back(std::move(tensor).value());
   }
   std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
