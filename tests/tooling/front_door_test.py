@@ -10,7 +10,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "paceline"
 CMAKE = '''#!/bin/bash
 mkdir -p build/release/bin
-echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" > build/release/CMakeCache.txt
+printf "# cache\\nCMAKE_HOME_DIRECTORY:INTERNAL=$PWD\\n" > build/release/CMakeCache.txt
 touch build/release/build.ninja
 echo configured >> calls
 '''
@@ -76,7 +76,7 @@ class FrontDoor(unittest.TestCase):
     def test_a_copied_tree_is_configured_again(self):
         self.run_it("version")
         cache = self.tree / "build/release/CMakeCache.txt"
-        cache.write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+        cache.write_text("# cache\nCMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
         self.run_it("version")
         self.assertEqual(self.calls().count("configured"), 2)
 
