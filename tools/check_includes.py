@@ -10,7 +10,7 @@ from pathlib import Path
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
-WORKER = ("apps/paceline-worker", "apps/paceline_worker")  # a folder or the start of a file name
+WORKER = ("apps/worker", "apps/paceline-worker", "apps/paceline_worker")  # a folder or a file name
 
 
 def read_layers(root):
@@ -64,10 +64,10 @@ class Checker:
         folder = path.parts[1] if path.parts[0] == "src" else "apps"
         is_test = path.name.endswith("_test.cc")
         used, slash, _ = target.partition("/")
-        if folder == "apps" and ((self.root / path.parent / target).exists() or not slash):
+        if folder == "apps" and (self.root / "apps" / target).exists():
             return None
         if not slash:
-            return f'write "folder/{target}": the include root is src/'
+            return f'write "folder/{target}": the include root is src/ (or apps/)'
         if "internal" in Path(target).parts and used != folder:
             return f"{target} is private to src/{used}"
         if folder == "testing" or used == folder or (used == "testing" and is_test):
@@ -78,7 +78,7 @@ class Checker:
             return f"src/{used} has no line in cmake/layers.cmake"
         if folder == "apps":
             if used == "train" and not path.as_posix().startswith(WORKER):
-                return "only apps/paceline-worker may use src/train"
+                return "only apps/worker may use src/train"
             return None
         if folder not in self.may_use:
             return f"src/{folder} has no line in cmake/layers.cmake"
@@ -94,7 +94,7 @@ class Checker:
         """Why this file may not include the library header `target`; None when it may."""
         place = path.as_posix()
         if target.startswith(TORCH) and not place.startswith(("src/train/", *WORKER)):
-            return "libtorch belongs to src/train and apps/paceline-worker alone"
+            return "libtorch belongs to src/train and apps/worker alone"
         if target.startswith(("asio/", "asio.hpp")) and not place.startswith("src/net/"):
             return "Asio belongs to src/net alone"
         if (target.startswith("nlohmann/") and target != "nlohmann/json_fwd.hpp"

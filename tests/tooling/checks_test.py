@@ -86,12 +86,17 @@ class Includes(CheckerTest):
 
     def test_torch_stays_in_train(self):
         self.check("src/train/a.cc", "#include <torch/torch.h>\n")
-        self.check("apps/paceline-worker/main.cc", "#include <ATen/ATen.h>\n")
+        self.check("apps/worker/main.cc", "#include <ATen/ATen.h>\n")
         self.check("src/base/a.cc", "#include <c10/util/Exception.h>\n", "libtorch belongs to")
 
     def test_only_the_worker_uses_train(self):
-        self.check("apps/paceline_worker.cc", '#include "train/x.h"\n')
-        self.check("apps/paceline.cc", '#include "train/x.h"\n', "only apps/paceline-worker")
+        self.check("apps/worker/main.cc", '#include "train/x.h"\n')
+        self.check("apps/paceline/main.cc", '#include "train/x.h"\n', "only apps/worker")
+
+    def test_apps_share_their_own_headers(self):
+        self.write("apps/cli/x.h", "#pragma once\n")
+        self.check("apps/worker/main.cc", '#include "cli/x.h"\n#include "net/x.h"\n')
+        self.check("src/net/a.cc", '#include "cli/x.h"\n', "src/cli has no line")
 
     def test_asio_stays_in_net(self):
         self.check("src/wire/a.cc", "#include <asio/ip/tcp.hpp>\n", "Asio belongs to")
