@@ -38,6 +38,8 @@ class FrontDoor(unittest.TestCase):
             folder.mkdir(exist_ok=True)
             folder.chmod(0o777)  # one test runs as another user
         self.script = shutil.copy(SCRIPT, self.tree)
+        (self.tree / "tools").mkdir()
+        shutil.copy(SCRIPT.parent / "tools/packages.sh", self.tree / "tools")
         for name, text in (("cmake", CMAKE), ("ninja", NINJA)):
             (self.bin / name).write_text(text)
             (self.bin / name).chmod(0o755)
