@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import resource
+import subprocess
 import sys
 import time
 
@@ -26,7 +27,7 @@ def parse_arguments():
     parser.add_argument("--layout", choices=["contiguous", "channels_last"], default="contiguous")
     parser.add_argument("--adam", choices=["foreach", "single"], default="single")
     parser.add_argument("--malloc", choices=["tuned", "default"], default="tuned")
-    parser.add_argument("--denormals", choices=["flush", "keep"], default="flush")
+    parser.add_argument("--denormals", choices=["flush", "keep"], default="keep")
     parser.add_argument("--jit", choices=["off", "script"], default="off")
     arguments = parser.parse_args()
     if arguments.batch < 2 or arguments.threads < 1:
@@ -92,13 +93,23 @@ class Trainer:
                 "loss": value if value == value and abs(value) != float("inf") else None}
 
 
+def version(torch):
+    """Debian's build calls 1.13.1 "1.13.0a0"; its package knows better."""
+    if torch.__file__.startswith("/usr/lib/python3/"):
+        query = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "python3-torch"],
+                               capture_output=True, text=True, check=False)
+        if query.returncode == 0 and query.stdout:
+            return query.stdout.split("+")[0].split("-")[0]
+    return torch.__version__
+
+
 def say(message):
     print(json.dumps(message), flush=True)
 
 
 def serve(torch, arguments):
     trainer = Trainer(torch, arguments)
-    say({"ready": True, "system": "PyTorch", "version": torch.__version__,
+    say({"ready": True, "system": "PyTorch", "version": version(torch),
          "model": arguments.model, "params": sum(p.numel() for p in trainer.params),
          "tensors": len(trainer.params), "batch": arguments.batch,
          "threads": torch.get_num_threads()})

@@ -27,14 +27,15 @@ std::string ParagraphHtml(std::string_view text) {
 }
 
 std::string CodeHtml(std::string_view text) {
-  return fmt::format("<pre tabindex=\"0\"><code>{}</code></pre>\n", HtmlEscape(text));
+  return fmt::format("<pre><code>{}</code></pre>\n", HtmlEscape(text));
 }
 
 std::string TableHtml(const HtmlTable& table) {
-  // Focusable, so that the keyboard can scroll it too.
+  // The box is focusable, so that the keyboard can scroll it; the caption stays in view outside it.
   std::string html = fmt::format(
+      "<p class=\"caption\">{0}</p>\n"
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">"
-      "<table><caption>{0}</caption>\n<thead><tr>",
+      "<table aria-label=\"{0}\">\n<thead><tr>",
       HtmlEscape(table.caption));
   for (const std::string& cell : table.header) {
     html += fmt::format("<th scope=\"col\">{}</th>", HtmlEscape(cell));

@@ -48,7 +48,7 @@ struct PageSection {
 };
 struct PageOptions {
   std::string title;
-  std::string lead;    // one sentence below the title
+  std::string lead;  // one sentence below the title
   std::string footer;
 };
 std::string PageHtml(const PageOptions& options, const std::vector<PageSection>& sections);

@@ -44,6 +44,7 @@ section { margin: 0 0 2.75rem; }
 }
 .tiles strong {
   display: block; font-size: 1.9rem; line-height: 1.2; font-weight: 650; letter-spacing: -.02em;
+  white-space: nowrap;
 }
 .tiles li:first-child strong { color: var(--s0); }
 .tiles span { display: block; font-weight: 550; }
@@ -52,13 +53,14 @@ figure {
   margin: 0 0 1rem; padding: 1.15rem; border: 1px solid var(--rule); border-radius: .6rem;
   background: var(--card);
 }
-figcaption { margin-top: .6rem; color: var(--soft); font-size: .85rem; line-height: 1.45; }
+figcaption { margin-top: .8rem; color: var(--soft); font-size: .85rem; line-height: 1.45; }
 .chart { display: block; width: 100%; height: auto; font-family: inherit; }
 .narrow { display: none; }
 .chart .grid { stroke: var(--rule); }
 .chart .axis { stroke: var(--soft); }
 .chart .reference { stroke: var(--soft); stroke-dasharray: 4 3; }
-.chart .whisker { stroke: var(--ink); stroke-width: 1.25; opacity: .75; }
+.chart .halo { stroke: var(--card); stroke-width: 4; opacity: .6; }
+.chart .whisker { stroke: var(--ink); stroke-width: 1.25; }
 .chart .span { stroke-width: 3; stroke-linecap: round; opacity: .55; }
 .chart text { fill: var(--soft); }
 .chart .name { fill: var(--ink); }
@@ -69,7 +71,7 @@ figcaption { margin-top: .6rem; color: var(--soft); font-size: .85rem; line-heig
 rect.s0, rect.s1, rect.s2, rect.s3, rect.s4 { stroke: none; }
 .scroll { overflow-x: auto; margin-bottom: 1rem; }
 table { width: 100%; border-collapse: collapse; font-size: .92rem; }
-caption { padding-bottom: .4rem; color: var(--soft); font-size: .85rem; text-align: left; }
+.caption { margin: 0 0 .3rem; color: var(--soft); font-size: .85rem; line-height: 1.45; }
 th, td {
   padding: .5rem .75rem; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap;
 }
@@ -85,10 +87,12 @@ dl div {
 dt { color: var(--soft); }
 dd { margin: 0; }
 pre {
-  margin: 0 0 1rem; padding: .9rem 1.1rem; overflow-x: auto; border-radius: .5rem;
+  margin: 0 0 1rem; padding: .9rem 1.1rem; border-radius: .5rem;
+  white-space: pre-wrap; overflow-wrap: anywhere;
   background: var(--tint); font: .85rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace;
 }
 aside { padding: .9rem 1.15rem; border-left: 4px solid; border-radius: .4rem; }
+aside + aside { margin-top: .75rem; }
 aside h2 { margin-bottom: .3rem; font-size: 1rem; }
 aside ul { margin: 0; padding-left: 1.1rem; color: var(--ink); font-size: .92rem; }
 .warning { border-color: var(--warn); background: var(--warn-back); color: var(--warn); }
@@ -109,13 +113,13 @@ footer { padding-top: 1rem; border-top: 1px solid var(--rule); color: var(--soft
     --warn: #8a5a00; --warn-back: #fff; --bad: #b42318; --bad-back: #fff;
   }
   @page { margin: 16mm; }
-  body { max-width: none; padding: 0; font-size: 10pt; }
+  html { font-size: 9.5pt; }
+  body { max-width: none; padding: 0; }
   .wide { display: block; }
   .narrow { display: none; }
-  .scroll, pre { overflow: visible; }
-  pre { white-space: pre-wrap; }
+  .scroll { overflow: visible; }
   figure, table, aside, .tiles, dl div { break-inside: avoid; }
-  h2 { break-after: avoid; }
+  h2, .caption { break-after: avoid; }
   section { margin-bottom: 1.5rem; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }

@@ -24,9 +24,7 @@ const Json* Find(const void* node, const char* name) {
   return found == object->end() ? nullptr : &*found;
 }
 
-bool IsFinite(const Json& value) {
-  return value.is_number() && std::isfinite(value.get<double>());
-}
+bool IsFinite(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
 
 // An unsigned number above the signed range would turn negative.
 bool IsInteger(const Json& value) {

@@ -99,15 +99,14 @@ Chart MakeChart(const SingleNodeResults& results, const Batches& batches, std::s
     ChartSeries series{.name = results.systems[i].name};
     for (const BatchSummary& batch : batches) {
       const std::optional<Summary> summary = pick(batch.cells[i]);
-      series.values.push_back(summary ? std::optional<ChartValue>(ChartValue{
-                                            summary->median, summary->min, summary->max})
+      series.values.push_back(summary ? std::optional<ChartValue>(
+                                            ChartValue{summary->median, summary->min, summary->max})
                                       : std::nullopt);
     }
     chart.description += series.name + ":";
     for (std::size_t b = 0; b < series.values.size(); ++b) {
       if (!series.values[b]) continue;
-      chart.description +=
-          fmt::format(" {} {:.2f};", chart.categories[b], series.values[b]->value);
+      chart.description += fmt::format(" {} {:.2f};", chart.categories[b], series.values[b]->value);
     }
     chart.description += " ";
     chart.series.push_back(std::move(series));
@@ -115,6 +114,7 @@ Chart MakeChart(const SingleNodeResults& results, const Batches& batches, std::s
   return chart;
 }
 
+// From the first system on each row is a system; from the second on, ours over that system.
 HtmlTable MakeTable(const SingleNodeResults& results, const Batches& batches, std::size_t first,
                     const std::function<std::string(const Cell&)>& format) {
   HtmlTable table;
@@ -123,7 +123,9 @@ HtmlTable MakeTable(const SingleNodeResults& results, const Batches& batches, st
   for (std::size_t i = first; i < results.systems.size(); ++i) {
     if (!Ran(results.systems[i])) continue;
     std::vector<std::string>& row = table.rows.emplace_back();
-    row.push_back(SystemTitle(results.systems[i]));
+    row.push_back(first == 0
+                      ? SystemTitle(results.systems[i])
+                      : fmt::format("{} / {}", results.systems[0].name, results.systems[i].name));
     for (const BatchSummary& batch : batches) row.push_back(format(batch.cells[i]));
   }
   table.emphasized_rows = first == 0 && !table.rows.empty() ? 1 : 0;
@@ -131,14 +133,13 @@ HtmlTable MakeTable(const SingleNodeResults& results, const Batches& batches, st
 }
 
 PageSection ThroughputSection(const SingleNodeResults& results, const Batches& batches) {
-  Chart chart = MakeChart(results, batches, 0,
-                          [](const Cell& cell) { return cell.samples_per_second; });
+  Chart chart =
+      MakeChart(results, batches, 0, [](const Cell& cell) { return cell.samples_per_second; });
   chart.id = "throughput";
   chart.title = "Samples per second by batch size";
   chart.value_label = "samples per second";
-  HtmlTable table = MakeTable(results, batches, 0, [](const Cell& cell) {
-    return FormatRate(cell.samples_per_second);
-  });
+  HtmlTable table = MakeTable(results, batches, 0,
+                              [](const Cell& cell) { return FormatRate(cell.samples_per_second); });
   table.caption = "Samples per second, median ± median absolute deviation";
   return {"Training speed",
           FigureHtml(BarChartSvg(chart, ChartSize::kWide), BarChartSvg(chart, ChartSize::kNarrow),
@@ -148,54 +149,52 @@ PageSection ThroughputSection(const SingleNodeResults& results, const Batches& b
 
 PageSection RatioSection(const SingleNodeResults& results, const Batches& batches) {
   const std::string& ours = results.systems[0].name;
-  Chart chart =
-      MakeChart(results, batches, 1, [](const Cell& cell) { return cell.speedup; });
+  Chart chart = MakeChart(results, batches, 1, [](const Cell& cell) { return cell.speedup; });
   if (chart.series.empty()) return {};
   chart.id = "ratio";
   chart.title = fmt::format("Speed of {} relative to each peer", ours);
-  chart.value_label = fmt::format("speed of {} ÷ speed of the peer", ours);
+  chart.value_label = fmt::format("speed of {} ÷ speed of {}", ours,
+                                  chart.series.size() == 1 ? chart.series[0].name : "the peer");
   HtmlTable table =
       MakeTable(results, batches, 1, [](const Cell& cell) { return FormatRatio(cell.speedup); });
   table.caption = fmt::format("{} over the peer, median ± median absolute deviation", ours);
-  for (auto& row : table.rows) row[0] = fmt::format("{} / {}", ours, row[0]);
-  return {"Side by side",
-          FigureHtml(DotChartSvg(chart, 1, ChartSize::kWide), DotChartSvg(chart, 1, ChartSize::kNarrow),
-                     "Each round measures every system once, one right after the other; the dot is "
-                     "the median of the per-round ratios, the line spans all rounds.") +
-              TableHtml(table)};
+  return {
+      "Side by side",
+      FigureHtml(DotChartSvg(chart, 1, ChartSize::kWide), DotChartSvg(chart, 1, ChartSize::kNarrow),
+                 "Each round measures every system once, one right after the other; the dot is "
+                 "the median of the per-round ratios, the line spans all rounds.") +
+          TableHtml(table)};
 }
 
 PageSection MemorySection(const SingleNodeResults& results, const Batches& batches) {
-  HtmlTable table = MakeTable(results, batches, 0, [](const Cell& cell) {
-    return FormatBytes(cell.max_rss_bytes);
-  });
+  HtmlTable table = MakeTable(results, batches, 0,
+                              [](const Cell& cell) { return FormatBytes(cell.max_rss_bytes); });
   table.caption = "Largest resident set of the process";
   const HtmlTable ratios = MakeTable(results, batches, 1, [](const Cell& cell) {
-    return cell.memory_ratio ? fmt::format("{:.2f} x", *cell.memory_ratio) : "—";
+    return cell.memory_ratio ? fmt::format("{:.2f} ×", *cell.memory_ratio) : "—";
   });
-  for (std::vector<std::string> row : ratios.rows) {
-    row[0] = fmt::format("{} / {}", results.systems[0].name, row[0]);
-    table.rows.push_back(std::move(row));
-  }
+  table.rows.insert(table.rows.end(), ratios.rows.begin(), ratios.rows.end());
   return {"Memory", TableHtml(table)};
 }
 
 PageSection MethodSection(const SingleNodeConfig& config) {
   const std::string place =
-      config.cpu ? fmt::format(" All of them, with every thread they start, share CPU {}.", *config.cpu)
-                 : "";
-  return {"How it was measured",
+      config.cpu
+          ? fmt::format(" All of them, with every thread they start, share CPU {}.", *config.cpu)
+          : "";
+  return {
+      "How it was measured",
+      ParagraphHtml(fmt::format(
+          "For each batch size all systems are started once and stay alive. In every round each "
+          "of them performs {} while the others wait blocked; the order flips "
+          "from round to round, so a disturbance of the machine hits all of them.{}",
+          Plural(config.steps_per_round, "training step"), place)) +
           ParagraphHtml(fmt::format(
-              "For each batch size all systems are started once and stay alive. In every round each "
-              "of them performs {} training step(s) while the others wait blocked; the order flips "
-              "from round to round, so a disturbance of the machine hits all of them.{}",
-              config.steps_per_round, place)) +
-              ParagraphHtml(fmt::format(
-                  "A step is a whole one: fetching and normalising the batch, forward, backward, "
-                  "Adam. {} warm-up step(s) come first and are not counted; {} rounds follow. Every "
-                  "system must report the same number of parameters, or the benchmark fails. "
-                  "Outliers are counted, never removed.",
-                  config.warmup_steps, config.rounds))};
+              "A step is a whole one: fetching and normalising the batch, forward, backward, "
+              "Adam. Before the {} that count, each system warms up with {}. Every "
+              "system must report the same number of parameters, or the benchmark fails. "
+              "Outliers are counted, never removed.",
+              Plural(config.rounds, "round"), Plural(config.warmup_steps, "step")))};
 }
 
 PageSection ReferenceSection() {
@@ -228,11 +227,10 @@ PageSection ProvenanceSection(const SingleNodeResults& results) {
       {"Load before", fmt::format("{:.2f}", machine.load_average)},
       {"Configuration", DescribeConfig(results.config)}};
   for (const SystemInfo& system : results.systems) {
-    facts.emplace_back(system.name,
-                       Ran(system) ? fmt::format("{}; {} parameters in {} tensors",
-                                                 OrUnknown(system.version), system.params,
-                                                 system.tensors)
-                                   : "not available: " + system.unavailable);
+    facts.emplace_back(system.name, Ran(system) ? fmt::format("{}; {} parameters in {} tensors",
+                                                              OrUnknown(system.version),
+                                                              system.params, system.tensors)
+                                                : "not available: " + system.unavailable);
   }
   return {"Where it comes from", CodeHtml(source.command_line) + FactsHtml(facts)};
 }
@@ -270,9 +268,8 @@ PageSection NoticeSection(const SingleNodeResults& results) {
 }
 
 std::string Lead(const SingleNodeResults& results) {
-  return fmt::format("{} on CIFAR-10-sized images, one process, {} {}. {}, {}.",
-                     ModelTitle(results.config.model), results.config.threads,
-                     results.config.threads == 1 ? "thread" : "threads",
+  return fmt::format("{} on CIFAR-10-sized images, one process, {}. {}, {}.",
+                     ModelTitle(results.config.model), Plural(results.config.threads, "thread"),
                      OrUnknown(results.machine.cpu_model),
                      FormatTime(results.provenance.started_unix));
 }

@@ -25,16 +25,17 @@ std::size_t Count(const std::string& text, const std::string& part) {
 }
 
 TEST(SingleNodeTable, LooksLikeThis) {
-  EXPECT_EQ(SingleNodeTable(SampleResults()),
-            R"(vgg16 training, samples/s; 1 thread pinned to CPU 1; median ± MAD of 3 rounds of 1 step
+  EXPECT_EQ(
+      SingleNodeTable(SampleResults()),
+      R"(vgg16 training, samples/s; 1 thread pinned to CPU 1; median ± MAD of 3 rounds of 1 step
 
 Batch size                             32             128
 Paceline 0.1.0              64.00 ± 14.00    64.00 ± 0.00
 PyTorch 1.13.1               32.00 ± 0.00    32.00 ± 0.00
-Paceline / PyTorch          2.00 ± 0.00 x   2.00 ± 0.00 x
+Paceline / PyTorch          2.00 ± 0.00 ×   2.00 ± 0.00 ×
 Memory Paceline                    800 MB         1000 MB
 Memory PyTorch                     900 MB         2000 MB
-Memory Paceline / PyTorch          0.89 x          0.50 x
+Memory Paceline / PyTorch          0.89 ×          0.50 ×
 
 not available: tensorflow: not installed
 warning: Paceline, batch 32: the spread is 22 % of the median.
@@ -94,7 +95,7 @@ TEST(Report, CarriesCommandCommitMachineAndReferenceRows) {
   for (const char* word :
        {"paceline bench single-node --batches 32,128", "0123abcd with uncommitted changes",
         "Example CPU", "2023-11-14 22:13 UTC", "PaddlePaddle Fluid", "E5-2620 v4, 2018",
-        "Not available: tensorflow: not installed", "2.00 ± 0.00 x"}) {
+        "Not available: tensorflow: not installed", "2.00 ± 0.00 ×"}) {
     EXPECT_THAT(html, HasSubstr(word));
   }
 }

@@ -189,9 +189,9 @@ Result<SingleNodeResults> SingleNodeFromJson(std::string_view text) {
   if (!json.status().ok()) return Status::Error(Code::kBadData, json.status().message());
   for (const BatchRuns& batch : results.batches) {
     if (batch.systems.size() != results.systems.size()) {
-      return Status::Error(Code::kBadData, fmt::format("batch {} has {} systems instead of {}",
-                                                       batch.batch, batch.systems.size(),
-                                                       results.systems.size()));
+      return Status::Error(Code::kBadData,
+                           fmt::format("batch {} has {} systems instead of {}", batch.batch,
+                                       batch.systems.size(), results.systems.size()));
     }
   }
   return results;

@@ -73,7 +73,8 @@ TEST(WriteTextFile, MakesFoldersAndReplacesTheWholeFile) {
   ASSERT_THAT(WriteTextFile(path, "a long first version"), IsOk());
   ASSERT_THAT(WriteTextFile(path, "second"), IsOk());
   EXPECT_EQ(testing::ReadFile(path), "second");
-  EXPECT_THAT(WriteTextFile(path + "/below-a-file", "x"), StatusIs(Code::kDisk, HasSubstr("cannot")));
+  EXPECT_THAT(WriteTextFile(path + "/below-a-file", "x"),
+              StatusIs(Code::kDisk, HasSubstr("cannot")));
 }
 
 TEST(Summarize, PairsTheRoundsAndLeavesAbsentSystemsOut) {

@@ -58,8 +58,8 @@ class Harness {
   const Progress& progress_;
   const std::stop_token stop_;
   SingleNodeResults& results_;
-  std::vector<std::vector<std::string>> commands_;    // per system
-  std::vector<std::optional<StepServer>> servers_;    // per system; none: not available
+  std::vector<std::vector<std::string>> commands_;  // per system
+  std::vector<std::optional<StepServer>> servers_;  // per system; none: not available
 };
 
 Harness::Harness(const SingleNodeOptions& options, const Progress& progress, std::stop_token stop,
@@ -77,8 +77,8 @@ Status Harness::Run() {
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir / "logs", error);
   if (error) {
-    return Status::Error(Code::kDisk, fmt::format("cannot make {}: {}", options_.out_dir.string(),
-                                                  error.message()));
+    return Status::Error(
+        Code::kDisk, fmt::format("cannot make {}: {}", options_.out_dir.string(), error.message()));
   }
   for (const int batch : options_.batches) PACELINE_TRY(RunBatch(batch));
   return {};
@@ -154,9 +154,8 @@ Status Harness::Check(std::size_t system, const ServerInfo& info, int batch) con
                           {"threads", options_.config.threads, info.threads}};
   for (const Field& field : fields) {
     if (field.expected != 0 && field.actual != field.expected) {
-      return Status::Error(Code::kMismatch,
-                           fmt::format("{}: has {} {}, expected {}", info.system, field.actual,
-                                       field.name, field.expected));
+      return Status::Error(Code::kMismatch, fmt::format("{}: has {} {}, expected {}", info.system,
+                                                        field.actual, field.name, field.expected));
     }
   }
   if (info.model != options_.config.model) {
@@ -165,8 +164,8 @@ Status Harness::Check(std::size_t system, const ServerInfo& info, int batch) con
   }
   for (std::size_t other = 0; other < system; ++other) {
     if (results_.systems[other].name == info.system) {
-      return Status::Error(Code::kMismatch, fmt::format("two systems call themselves {}",
-                                                        info.system));
+      return Status::Error(Code::kMismatch,
+                           fmt::format("two systems call themselves {}", info.system));
     }
   }
   return {};
@@ -193,8 +192,7 @@ Status Harness::Round(int round, int batch, BatchRuns* runs) {
     system.samples = timing->samples;
     system.last_loss = timing->loss;
   }
-  std::string line =
-      fmt::format("batch {}  round {}/{}", batch, round + 1, options_.config.rounds);
+  std::string line = fmt::format("batch {}  round {}/{}", batch, round + 1, options_.config.rounds);
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     if (!servers_[i]) continue;
     const SystemRuns& system = runs->systems[i];
@@ -245,8 +243,8 @@ Status Validate(const SingleNodeOptions& options) {
   for (const std::string& peer : options.peers) {
     std::error_code error;
     if (!IsPlainName(peer) || !std::filesystem::exists(PeerScript(options, peer), error)) {
-      return Invalid(fmt::format("unknown peer {}: there is no {}", peer,
-                                 PeerScript(options, peer).string()));
+      return Invalid(
+          fmt::format("unknown peer {}: there is no {}", peer, PeerScript(options, peer).string()));
     }
   }
   return {};

@@ -3,11 +3,11 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "base/thread.h"
 #include "bench/step_server.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
@@ -21,8 +21,8 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using testing::IsOk;
+using ::testing::SizeIs;
 using testing::StatusIs;
 using testing::WriteFile;
 
@@ -88,8 +88,7 @@ TEST_F(SingleNode, SystemsTakeTurnsAndTheOrderFlips) {
   const SingleNodeOutcome outcome = Run(Options(kOurs, kPeer));
   ASSERT_THAT(outcome.status, IsOk());
   // Warm-up, then three rounds.
-  EXPECT_EQ(testing::ReadFile(dir_ / "order"),
-            "Ours\nPeer\nOurs\nPeer\nPeer\nOurs\nOurs\nPeer\n");
+  EXPECT_EQ(testing::ReadFile(dir_ / "order"), "Ours\nPeer\nOurs\nPeer\nPeer\nOurs\nOurs\nPeer\n");
 }
 
 TEST_F(SingleNode, KeepsTheRawSecondsOfEveryRoundButNotOfTheWarmUp) {
@@ -144,8 +143,7 @@ TEST_F(SingleNode, OurOwnWorkerMustBeThere) {
 }
 
 TEST_F(SingleNode, AnotherModelIsAMismatch) {
-  const SingleNodeOutcome outcome =
-      Run(Options(kOurs, {.system = "Peer", .params = "15254601"}));
+  const SingleNodeOutcome outcome = Run(Options(kOurs, {.system = "Peer", .params = "15254601"}));
   EXPECT_THAT(outcome.status,
               StatusIs(Code::kMismatch, "Peer: has 15254601 parameters, expected 15254602"));
 }
@@ -197,7 +195,9 @@ TEST_F(SingleNode, OptionsThatCannotWorkAreNamed) {
     change(options);
     return Run(options).status;
   };
-  EXPECT_THAT(status([](auto& o) { o.batches = {32, 1}; }),
+  EXPECT_THAT(status([](auto& o) {
+                o.batches = {32, 1};
+              }),
               StatusIs(Code::kInvalidArgument, HasSubstr("batch size 1")));
   EXPECT_THAT(status([](auto& o) { o.config.rounds = 0; }),
               StatusIs(Code::kInvalidArgument, HasSubstr("rounds")));

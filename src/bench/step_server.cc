@@ -16,7 +16,7 @@ namespace paceline::bench {
 
 namespace {
 
-constexpr int kExitNotInstalled = 3;    // the protocol's code
+constexpr int kExitNotInstalled = 3;     // the protocol's code
 constexpr int kExitNoSuchProgram = 127;  // the shell's code
 constexpr std::chrono::milliseconds kReapTimeout{5'000};
 
@@ -30,18 +30,16 @@ std::vector<std::string> ThroughShell(const StepServerOptions& options) {
 }
 
 Status WrongAnswer(const std::string& name, const std::string& what, const std::string& line) {
-  return Status::Error(Code::kProtocol,
-                       fmt::format("{}: {}: {}", name, what, line.substr(0, 200)));
+  return Status::Error(Code::kProtocol, fmt::format("{}: {}: {}", name, what, line.substr(0, 200)));
 }
 
 }  // namespace
 
 Result<StepServer> StepServer::Start(const StepServerOptions& options, std::stop_token stop) {
-  PACELINE_ASSIGN(Subprocess process,
-                  Subprocess::Start({.argv = ThroughShell(options),
-                                     .environment = options.environment,
-                                     .cpu = options.cpu,
-                                     .pipe_stdin = true}));
+  PACELINE_ASSIGN(Subprocess process, Subprocess::Start({.argv = ThroughShell(options),
+                                                         .environment = options.environment,
+                                                         .cpu = options.cpu,
+                                                         .pipe_stdin = true}));
   StepServer server(options, std::move(process));
   PACELINE_TRY(server.ReadInfo(stop));
   return server;

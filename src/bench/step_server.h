@@ -15,7 +15,7 @@
 namespace paceline::bench {
 
 struct StepServerOptions {
-  std::string name;                                // for messages until it names itself
+  std::string name;  // for messages until it names itself
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;  // added to ours
   std::optional<int> cpu;                          // pin to this CPU

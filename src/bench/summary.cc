@@ -19,7 +19,9 @@ Cell MakeCell(const SystemRuns& runs, const SystemRuns* ours) {
   const std::vector<double> rates = Rates(runs);
   if (rates.empty()) return cell;
   cell.samples_per_second = paceline::Summarize(rates);
-  cell.outliers = CountOutliers(rates);
+  // The deviation of very few rounds is close to zero by chance and everything would stand out.
+  constexpr std::size_t kEnoughToJudge = 5;
+  if (rates.size() >= kEnoughToJudge) cell.outliers = CountOutliers(rates);
   if (runs.max_rss_bytes > 0) cell.max_rss_bytes = runs.max_rss_bytes;
   if (ours == nullptr) return cell;
   const Summary speedup = PairedRatio(Rates(*ours), rates);
@@ -35,9 +37,9 @@ void WarnAboutMachine(const job::Machine& machine, std::vector<std::string>* war
   constexpr double kBusyPerCore = 0.5;
   const int cores = machine.cores_online > 0 ? machine.cores_online : machine.cores;
   if (cores > 0 && machine.load_average > kBusyPerCore * cores) {
-    warnings->push_back(fmt::format(
-        "The machine was busy before the start: load average {:.2f} on {} cores.",
-        machine.load_average, cores));
+    warnings->push_back(
+        fmt::format("The machine was busy before the start: load average {:.2f} on {} cores.",
+                    machine.load_average, cores));
   }
   if (!machine.governor.empty() && machine.governor != "performance") {
     warnings->push_back(fmt::format(
@@ -71,8 +73,7 @@ std::vector<std::string> Warnings(const SingleNodeResults& results) {
       const std::string& name = results.systems[i].name;
       if (cell.outliers > 0) {
         warnings.push_back(fmt::format("{}, batch {}: {} of {} rounds are outliers.", name,
-                                       batch.batch, cell.outliers,
-                                       cell.samples_per_second->count));
+                                       batch.batch, cell.outliers, cell.samples_per_second->count));
       }
       if (cell.samples_per_second && cell.samples_per_second->RelativeSpread() > kWideSpread) {
         warnings.push_back(fmt::format("{}, batch {}: the spread is {:.0f} % of the median.", name,

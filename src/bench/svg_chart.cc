@@ -17,13 +17,13 @@ struct Geometry {
 };
 
 Geometry MakeGeometry(ChartSize size) {
-  if (size == ChartSize::kNarrow) return {340, 36, 8, 60, 44, 12, true};
-  return {760, 48, 12, 52, 48, 13, false};
+  if (size == ChartSize::kNarrow) return {340, 30, 0, 64, 30, 12, true};
+  return {760, 34, 0, 68, 30, 13, false};
 }
 
 std::string Open(const Chart& chart, ChartSize size, double width, double height) {
-  const std::string id = fmt::format("{}-{}", HtmlEscape(chart.id),
-                                     size == ChartSize::kNarrow ? "narrow" : "wide");
+  const std::string id =
+      fmt::format("{}-{}", HtmlEscape(chart.id), size == ChartSize::kNarrow ? "narrow" : "wide");
   return fmt::format(
       "<svg class=\"chart\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
       "aria-labelledby=\"{}-title {}-desc\"><title id=\"{}-title\">{}</title>"
@@ -32,8 +32,9 @@ std::string Open(const Chart& chart, ChartSize size, double width, double height
 }
 
 std::string Line(const char* css, double x1, double y1, double x2, double y2) {
-  return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n",
-                     css, x1, y1, x2, y2);
+  return fmt::format(
+      "<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", css, x1, y1,
+      x2, y2);
 }
 
 struct TextStyle {
@@ -44,17 +45,19 @@ struct TextStyle {
 
 std::string Text(double x, double y, const std::string& text, const TextStyle& style) {
   return fmt::format(
-      "<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{:g}\">{}</text>\n",
+      "<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" "
+      "font-size=\"{:g}\">{}</text>\n",
       style.css, x, y, style.anchor, style.size, HtmlEscape(text));
 }
 
 // Names of the series with their colours in one line; the estimate of a letter's width is generous.
-std::string Legend(const Chart& chart, double left, double y, double font) {
+std::string Legend(const Chart& chart, double y, double font) {
   std::string svg;
-  double x = left;
+  double x = 0;
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
-    svg += fmt::format("<rect class=\"s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" rx=\"2\"/>\n",
-                       i, x, y - 9);
+    svg += fmt::format(
+        "<rect class=\"s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" rx=\"2\"/>\n", i,
+        x, y - 9);
     svg += Text(x + 15, y, chart.series[i].name, {"name", "start", font});
     x += 34 + static_cast<double>(chart.series[i].name.size()) * font * 0.6;
   }
@@ -78,8 +81,13 @@ Range FindRange(const Chart& chart, double include) {
   return range;
 }
 
+// As many decimals as the step needs: 0.25 gives 1.00, 1.25.
 std::string FormatTick(double tick, double step) {
-  return fmt::format("{:.{}f}", tick, step < 0.1 ? 2 : step < 1 ? 1 : 0);
+  int decimals = 0;
+  for (double scaled = step; decimals < 6; ++decimals, scaled *= 10) {
+    if (std::abs(scaled - std::round(scaled)) < 1e-6) break;
+  }
+  return fmt::format("{:.{}f}", tick, decimals);
 }
 
 struct BarPlace {
@@ -91,8 +99,11 @@ std::string Bar(const BarPlace& place, std::size_t series, const std::string& la
   const double middle = place.x + place.width / 2;
   const double cap = std::min(4.0, place.width / 4);
   std::string svg = fmt::format(
-      "<rect class=\"s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"2\"/>\n",
+      "<rect class=\"s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
+      "rx=\"2\"/>\n",
       series, place.x, place.y, place.width, std::max(0.0, place.base - place.y));
+  // The halo keeps the whisker visible where it crosses the bar.
+  svg += Line("halo", middle, place.low_y, middle, place.high_y);
   svg += Line("whisker", middle, place.low_y, middle, place.high_y);
   svg += Line("whisker", middle - cap, place.low_y, middle + cap, place.low_y);
   svg += Line("whisker", middle - cap, place.high_y, middle + cap, place.high_y);
@@ -123,7 +134,7 @@ std::string BarChartSvg(const Chart& chart, ChartSize size) {
 
   std::string svg = Open(chart, size, g.width, height);
   svg += Text(0, 14, chart.value_label, {"label", "start", g.font});
-  svg += Legend(chart, g.narrow ? 0 : g.left, g.narrow ? 34 : 34, g.font);
+  svg += Legend(chart, 36, g.font);
   for (double tick = 0; tick <= top_value + step / 2; tick += step) {
     svg += Line(tick == 0 ? "axis" : "grid", g.left, y_of(tick), g.width - g.right, y_of(tick));
     svg += Text(g.left - 8, y_of(tick) + 4, FormatTick(tick, step), {"label", "end", g.font});
@@ -141,8 +152,9 @@ std::string BarChartSvg(const Chart& chart, ChartSize size) {
       const double x = middle + (static_cast<double>(s) - bars / 2) * bar_width;
       // Neighbouring labels must not touch: without decimals where bars are slim.
       const std::string label = fmt::format("{:.{}f}", value.value, bar_width < 34 ? 0 : 1);
-      svg += Bar({x + 1.5, bar_width - 3, y_of(value.value), base, y_of(value.low), y_of(value.high)},
-                 s, label, g.narrow ? 11 : 12);
+      svg +=
+          Bar({x + 1.5, bar_width - 3, y_of(value.value), base, y_of(value.low), y_of(value.high)},
+              s, label, g.narrow ? 11 : 12);
     }
   }
   return svg + "</svg>\n";
@@ -152,7 +164,7 @@ std::string DotChartSvg(const Chart& chart, double reference, ChartSize size) {
   const Geometry g = MakeGeometry(size);
   const double row = g.narrow ? 30 : 34;
   const auto rows = static_cast<double>(chart.categories.size() * chart.series.size());
-  const double top = 52;
+  const double top = chart.series.size() > 1 ? 52 : 28;
   const double base = top + row * std::max(1.0, rows);
   const double left = g.narrow ? 84 : 120;
   const Range range = FindRange(chart, reference);
@@ -160,10 +172,12 @@ std::string DotChartSvg(const Chart& chart, double reference, ChartSize size) {
   const double low = std::floor((range.low - step * 0.1) / step) * step;
   const double high = std::ceil((range.high + step * 0.1) / step) * step;
   const double right = g.width - (g.narrow ? 48 : 64);  // room for the value
-  const auto x_of = [&](double value) { return left + (value - low) / (high - low) * (right - left); };
+  const auto x_of = [&](double value) {
+    return left + (value - low) / (high - low) * (right - left);
+  };
 
-  std::string svg = Open(chart, size, g.width, base + g.bottom);
-  svg += Legend(chart, 0, 14, g.font);
+  std::string svg = Open(chart, size, g.width, base + 46);
+  if (chart.series.size() > 1) svg += Legend(chart, 14, g.font);
   for (double tick = low; tick <= high + step / 2; tick += step) {
     svg += Line("grid", x_of(tick), top, x_of(tick), base);
     svg += Text(x_of(tick), base + 18, FormatTick(tick, step), {"label", "middle", g.font});
@@ -180,7 +194,7 @@ std::string DotChartSvg(const Chart& chart, double reference, ChartSize size) {
       svg += Line(fmt::format("span s{}", s).c_str(), x_of(value.low), y, x_of(value.high), y);
       svg += fmt::format("<circle class=\"s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"6\"/>\n", s,
                          x_of(value.value), y);
-      svg += Text(g.width, y + 4, fmt::format("{:.2f} x", value.value), {"value", "end", g.font});
+      svg += Text(g.width, y + 4, fmt::format("{:.2f} ×", value.value), {"value", "end", g.font});
     }
   }
   return svg + "</svg>\n";

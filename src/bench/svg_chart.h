@@ -23,7 +23,7 @@ struct ChartSeries {
 };
 
 struct Chart {
-  std::string id;           // unique in the page
+  std::string id;  // unique in the page
   std::string title;
   std::string description;  // the figures as a sentence
   std::string value_label;

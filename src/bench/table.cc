@@ -15,8 +15,9 @@ constexpr std::size_t kBatchesPerBlock = 4;  // a label and four columns fit 100
 
 // Code points, which is the width of the letters used here.
 std::size_t DisplayWidth(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 Rows MakeRows(const SingleNodeResults& results, const std::vector<BatchSummary>& batches) {
@@ -43,7 +44,7 @@ Rows MakeRows(const SingleNodeResults& results, const std::vector<BatchSummary>&
   }
   for (std::size_t i = 1; i < results.systems.size(); ++i) {
     add(i, fmt::format("Memory {} / {}", ours, results.systems[i].name), [](const Cell& cell) {
-      return cell.memory_ratio ? fmt::format("{:.2f} x", *cell.memory_ratio) : kNone;
+      return cell.memory_ratio ? fmt::format("{:.2f} ×", *cell.memory_ratio) : kNone;
     });
   }
   return rows;
@@ -78,7 +79,7 @@ std::string FormatRate(const std::optional<Summary>& samples_per_second) {
 }
 
 std::string FormatRatio(const std::optional<Summary>& ratio) {
-  return ratio ? fmt::format("{:.2f} ± {:.2f} x", ratio->median, ratio->mad) : kNone;
+  return ratio ? fmt::format("{:.2f} ± {:.2f} ×", ratio->median, ratio->mad) : kNone;
 }
 
 std::string FormatBytes(std::optional<std::int64_t> bytes) {
@@ -89,12 +90,14 @@ std::string SystemTitle(const SystemInfo& system) {
   return system.version.empty() ? system.name : fmt::format("{} {}", system.name, system.version);
 }
 
+std::string Plural(int count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string DescribeConfig(const SingleNodeConfig& config) {
-  return fmt::format("{} {}{}; median ± MAD of {} rounds of {} {}", config.threads,
-                     config.threads == 1 ? "thread" : "threads",
+  return fmt::format("{}{}; median ± MAD of {} of {}", Plural(config.threads, "thread"),
                      config.cpu ? fmt::format(" pinned to CPU {}", *config.cpu) : "",
-                     config.rounds, config.steps_per_round,
-                     config.steps_per_round == 1 ? "step" : "steps");
+                     Plural(config.rounds, "round"), Plural(config.steps_per_round, "step"));
 }
 
 std::string SingleNodeTable(const SingleNodeResults& results) {
