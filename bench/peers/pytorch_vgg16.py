@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+"""Step server that trains the reference VGG16 with PyTorch. Protocol and tuning: README.md."""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+# Freed activations stay in the process instead of going back to the kernel after every step, and
+# are backed by huge pages: glibc reads both only at start, hence the exec below.
+MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+POOL = 2048  # synthetic images kept in memory; contents do not change the speed
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=["vgg16"], default="vgg16")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--layout", choices=["contiguous", "channels_last"], default="contiguous")
+    parser.add_argument("--adam", choices=["foreach", "single"], default="single")
+    parser.add_argument("--malloc", choices=["tuned", "default"], default="tuned")
+    parser.add_argument("--denormals", choices=["flush", "keep"], default="keep")
+    parser.add_argument("--jit", choices=["off", "script"], default="off")
+    arguments = parser.parse_args()
+    if arguments.batch < 2 or arguments.threads < 1:
+        parser.error("--batch must be at least 2 (batch norm) and --threads at least 1")
+    return arguments
+
+
+def vgg16(nn):
+    """Groups of 3x3 convolution with bias, BN, ReLU, dropout (none after a group's last)."""
+    groups = [(64, 2, 0.3), (128, 2, 0.4), (256, 3, 0.4), (512, 3, 0.4), (512, 3, 0.4)]
+    layers, channels = [], 3
+    for width, count, drop in groups:
+        for i in range(count):
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width),
+                       nn.ReLU(inplace=True)]
+            if i + 1 < count:
+                layers.append(nn.Dropout(drop))
+            channels = width
+        layers.append(nn.MaxPool2d(2, 2))
+    layers += [nn.Flatten(), nn.Dropout(0.5), nn.Linear(512, 512), nn.BatchNorm1d(512),
+               nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(512, 512), nn.Linear(512, 10)]
+    return nn.Sequential(*layers)
+
+
+class Trainer:
+    def __init__(self, torch, arguments):
+        torch.manual_seed(1)
+        torch.set_num_threads(arguments.threads)
+        torch.set_flush_denormal(arguments.denormals == "flush")
+        self.torch = torch
+        self.batch = arguments.batch
+        self.format = (torch.channels_last if arguments.layout == "channels_last"
+                       else torch.contiguous_format)
+        self.model = vgg16(torch.nn).to(memory_format=self.format).train()
+        self.params = list(self.model.parameters())
+        self.optimizer = torch.optim.Adam(self.params, lr=1e-3,
+                                          foreach=arguments.adam == "foreach")
+        self.images = torch.randint(0, 256, (POOL, 3, 32, 32), dtype=torch.uint8)
+        self.labels = torch.randint(0, 10, (POOL,))
+        self.order, self.cursor = torch.randperm(POOL), 0
+        if arguments.jit == "script":
+            self.model = torch.jit.script(self.model)
+
+    def next_batch(self):
+        if self.cursor + self.batch > POOL:
+            self.order, self.cursor = self.torch.randperm(POOL), 0
+        picked = self.order[self.cursor:self.cursor + self.batch]
+        self.cursor += self.batch
+        # [0, 255] -> [-1, 1], in place after the one conversion.
+        images = self.images[picked].to(self.torch.float32).mul_(1 / 127.5).sub_(1)
+        return images.contiguous(memory_format=self.format), self.labels[picked]
+
+    def run(self, steps):
+        start = time.perf_counter()
+        for _ in range(steps):
+            images, labels = self.next_batch()
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.torch.nn.functional.cross_entropy(self.model(images), labels)
+            loss.backward()
+            self.optimizer.step()
+        value = loss.item()
+        return {"seconds": time.perf_counter() - start, "samples": steps * self.batch,
+                "loss": value if value == value and abs(value) != float("inf") else None}
+
+
+def version(torch):
+    """Debian's build calls 1.13.1 "1.13.0a0"; its package knows better."""
+    if torch.__file__.startswith("/usr/lib/python3/"):
+        query = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "python3-torch"],
+                               capture_output=True, text=True, check=False)
+        if query.returncode == 0 and query.stdout:
+            return query.stdout.split("+")[0].split("-")[0]
+    return torch.__version__
+
+
+def say(message):
+    print(json.dumps(message), flush=True)
+
+
+def serve(torch, arguments):
+    trainer = Trainer(torch, arguments)
+    say({"ready": True, "system": "PyTorch", "version": version(torch),
+         "model": arguments.model, "params": sum(p.numel() for p in trainer.params),
+         "tensors": len(trainer.params), "batch": arguments.batch,
+         "threads": torch.get_num_threads()})
+    for line in sys.stdin:
+        words = line.split()
+        if len(words) == 2 and words[0] == "run" and words[1].isdigit() and int(words[1]) > 0:
+            say(trainer.run(int(words[1])))
+        elif words == ["quit"]:
+            say({"max_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
+            return 0
+        else:
+            print(f"pytorch_vgg16: unknown command {line.strip()!r}", file=sys.stderr)
+            return 2
+    return 0  # the harness went away
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.malloc == "tuned" and any(os.environ.get(k) != v for k, v in MALLOC.items()):
+        os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **MALLOC})
+    try:
+        import torch
+    except ImportError as error:
+        print(f"pytorch_vgg16: PyTorch is not installed (apt install python3-torch): {error}",
+              file=sys.stderr)
+        return 3
+    return serve(torch, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
