@@ -8,10 +8,6 @@ target_compile_options(paceline_options INTERFACE
   # Contracting a*b+c into one rounding depends on compiler and CPU; results must not.
   -ffp-contract=off
   -fno-math-errno)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # AVX2 is the documented minimum on x86; `paceline doctor` checks it.
-  target_compile_options(paceline_options INTERFACE -mavx2 -mf16c)
-endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(paceline_options INTERFACE -Wthread-safety)
 endif()

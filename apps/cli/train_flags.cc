@@ -48,8 +48,7 @@ void AddOptimizer(CLI::App& app, TrainConfig& config) {
   group->add_option("--lr", config.lr, "Learning rate (default: the model's)");
   group->add_option("--momentum", config.momentum, "For sgd");
   group->add_option("--weight-decay", config.weight_decay, "L2 penalty");
-  group->add_option("--lr-schedule", config.lr_schedule,
-                    "constant, step, cosine or inverse-sqrt");
+  group->add_option("--lr-schedule", config.lr_schedule, "constant, step, cosine or inverse-sqrt");
   group->add_option("--warmup-steps", config.warmup_steps, "Steps of linear warm-up");
   group->add_option("--lr-decay-every", config.lr_decay_every, "Steps, for --lr-schedule step");
   group->add_option("--lr-gamma", config.lr_gamma, "Factor, for --lr-schedule step");
@@ -57,8 +56,7 @@ void AddOptimizer(CLI::App& app, TrainConfig& config) {
   group->add_option("--clip-norm", config.clip_norm, "Largest gradient norm (default: no limit)");
   group->add_option("--nan-policy", config.nan_policy,
                     "When loss or gradient is not finite: skip the step, or stop");
-  group->add_option("--nan-limit", config.nan_limit,
-                    "Stop after this many skipped steps in a row");
+  group->add_option("--nan-limit", config.nan_limit, "Stop after this many skipped steps in a row");
 }
 
 void AddRecords(CLI::App& app, TrainConfig& config) {
@@ -81,9 +79,10 @@ void AddRecords(CLI::App& app, TrainConfig& config) {
 
 Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   TrainRequest request;
-  CLI::App app("Train a model. Progress goes to stderr, the summary to stdout. Ctrl-C saves and "
-               "exits 0; --resume goes on from there, bit for bit.",
-               "paceline train");
+  CLI::App app(
+      "Train a model. Progress goes to stderr, the summary to stdout. Ctrl-C saves and "
+      "exits 0; --resume goes on from there, bit for bit.",
+      "paceline train");
   app.option_defaults()->always_capture_default();
   AddModelAndData(app, request.config);
   AddExecution(app, request.config);
@@ -92,8 +91,9 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   app.set_config("--config", "", "TOML file with any of these flags; flags win")
       ->configurable(false);
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.footer("Exit codes: 0 done or interrupted, 2 usage, 10 mismatch, 12 data, 13 checkpoint,\n"
-             "15 not finite, 16 disk, 18 already running; docs/errors.md explains each.");
+  app.footer(
+      "Exit codes: 0 done or interrupted, 2 usage, 10 mismatch, 12 data, 13 checkpoint,\n"
+      "15 not finite, 16 disk, 18 already running; docs/errors.md explains each.");
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 pops the back
   try {
     app.parse(std::move(reversed));

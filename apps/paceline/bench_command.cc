@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "base/clock.h"
 #include "base/subprocess.h"
@@ -30,8 +30,8 @@ using namespace std::chrono_literals;
 constexpr char kName[] = "paceline bench single-node";
 
 bool SourcesDiffer() {
-  const auto status = RunCommand(
-      {.argv = {"git", "-C", PACELINE_SOURCE_DIR, "status", "--porcelain"}}, 10s);
+  const auto status =
+      RunCommand({.argv = {"git", "-C", PACELINE_SOURCE_DIR, "status", "--porcelain"}}, 10s);
   return status.ok() && !status->out.empty();
 }
 
@@ -61,9 +61,10 @@ Status WriteFiles(const std::string& out, const bench::SingleNodeResults& result
 }
 
 int SingleNode(const std::vector<std::string>& raw) {
-  CLI::App app("Training throughput of one process, next to peers: the table \"Single Node Single "
-               "Thread\". Systems take turns step by step, so that noise hits all of them.",
-               kName);
+  CLI::App app(
+      "Training throughput of one process, next to peers: the table \"Single Node Single "
+      "Thread\". Systems take turns step by step, so that noise hits all of them.",
+      kName);
   Arguments arguments;
   AddFlags(app, arguments);
   if (const auto exit = ParseArguments(app, raw)) return *exit;

@@ -28,13 +28,15 @@ constexpr Command kCommands[] = {
 };
 
 void PrintHelp(std::FILE* to) {
-  fmt::print(to, "Paceline trains neural networks and measures itself.\n\n"
-                 "Usage: paceline COMMAND [ARGUMENTS]\n\nCommands:\n");
+  fmt::print(to,
+             "Paceline trains neural networks and measures itself.\n\n"
+             "Usage: paceline COMMAND [ARGUMENTS]\n\nCommands:\n");
   for (const Command& command : kCommands) {
     fmt::print(to, "  {:<10} {}\n", command.name, command.summary);
   }
-  fmt::print(to, "\n`paceline COMMAND --help` shows the flags of a command.\n"
-                 "GLOG_logtostderr=1 and GLOG_v=N print what happens in detail.\n");
+  fmt::print(to,
+             "\n`paceline COMMAND --help` shows the flags of a command.\n"
+             "GLOG_logtostderr=1 and GLOG_v=N print what happens in detail.\n");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/json_writer.h"
 #include "cli/command.h"
@@ -46,9 +46,9 @@ void PrintCard(const ModelCard& card) {
   line("name", card.name);
   line("description", card.description);
   line("source", card.source);
-  line("parameters", fmt::format("{} in {} tensors, {:.1f} MiB", card.ParameterCount(),
-                                 card.TensorCount(),
-                                 static_cast<double>(card.ParameterBytes()) / kMebi));
+  line("parameters",
+       fmt::format("{} in {} tensors, {:.1f} MiB", card.ParameterCount(), card.TensorCount(),
+                   static_cast<double>(card.ParameterBytes()) / kMebi));
   line("operations", fmt::format("{:.1f} MFLOP forward per sample",
                                  static_cast<double>(card.forward_flops) / 1e6));
   line("defaults", fmt::format("batch {}, optimizer {}, learning rate {}", card.batch,

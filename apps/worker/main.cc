@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -42,11 +42,21 @@ Result<Faults> FaultsFromEnvironment() {
   } else if (text.starts_with(kNan)) {
     faults.poison_at = std::strtoull(text.c_str() + kNan.size(), nullptr, 10);
   } else {
-    return Status::Error(Code::kInvalidArgument,
-                         fmt::format("PACELINE_FAULTS is '{}'; it takes fs:... or nan:step=N", text));
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("PACELINE_FAULTS is '{}'; it takes fs:... or nan:step=N", text));
   }
   PACELINE_LOG(Warning, "faults are injected: {}", text);
   return faults;
+}
+
+Status CheckCpu() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2")) {
+    return Status::Error(Code::kMismatch, "this CPU lacks AVX2, which training needs");
+  }
+#endif
+  return {};
 }
 
 Result<train::RunSummary> Train(job::TrainConfig& config) {
@@ -61,15 +71,14 @@ Result<train::RunSummary> Train(job::TrainConfig& config) {
   disk::FaultyFileSystem file_system(posix, faults.file_system);
   job::InstallStopSignals();
   train::SetTorchThreads(static_cast<int>(config.threads));
-  PACELINE_ASSIGN(
-      auto run,
-      train::TrainingRun::Open(
-          config, {.clock = SystemClock(),
-                   .file_system = file_system,
-                   .stop_signal = job::StopRequested,
-                   .progress = config.quiet ? job::ProgressStyle::kOff : job::DetectProgressStyle(),
-                   .config_text = ToToml(config),
-                   .poison_at = faults.poison_at}));
+  PACELINE_ASSIGN(auto run, train::TrainingRun::Open(
+                                config, {.clock = SystemClock(),
+                                         .file_system = file_system,
+                                         .stop_signal = job::StopRequested,
+                                         .progress = config.quiet ? job::ProgressStyle::kOff
+                                                                  : job::DetectProgressStyle(),
+                                         .config_text = ToToml(config),
+                                         .poison_at = faults.poison_at}));
   return run->Run();
 }
 
@@ -81,6 +90,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
     fmt::print("{}", request->help_text);
     return 0;
   }
+  if (const Status cpu = CheckCpu(); !cpu.ok()) return Fail(kName, cpu);
   const auto summary = Train(request->config);
   if (!summary.ok()) return Fail(kName, summary.status());
   fmt::print("{}", request->config.json ? summary->Json() + "\n" : summary->Text());

@@ -26,4 +26,7 @@ struct Machine {
 
 Machine ReadMachine();
 
+// The same below another root of /proc, /sys and /etc, for tests.
+Machine ReadMachineBelow(const std::string& root, int affinity_cores);
+
 }  // namespace paceline::job

@@ -95,13 +95,14 @@ Status SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer, const RunP
       {"skipped_in_row", static_cast<std::int64_t>(position.skipped_in_row)},
   };
   std::vector<disk::CheckpointFile> files{{kModelFile, {}}};
-  PACELINE_TRY(ForEachTensor(trainer, [&](const char* file, const std::string& name,
-                                          const std::vector<std::int64_t>& shape,
-                                          std::span<const float> values) -> Status {
-    if (files.back().name != file) files.push_back({file, {}});
-    files.back().tensors.push_back(View(name, shape, values));
-    return {};
-  }));
+  PACELINE_TRY(ForEachTensor(
+      trainer,
+      [&](const char* file, const std::string& name, const std::vector<std::int64_t>& shape,
+          std::span<const float> values) -> Status {
+        if (files.back().name != file) files.push_back({file, {}});
+        files.back().tensors.push_back(View(name, shape, values));
+        return {};
+      }));
   return store.Save(meta, files).status();
 }
 
@@ -109,11 +110,10 @@ Result<Restored> RestoreCheckpoint(disk::CheckpointStore& store, Trainer& traine
                                    const RunIdentity& identity) {
   PACELINE_ASSIGN(const disk::LoadedCheckpoint checkpoint, store.LoadNewest());
   PACELINE_TRY(CheckIdentity(checkpoint.meta, identity));
-  PACELINE_TRY(ForEachTensor(trainer, [&](const char* file, const std::string& name,
-                                          const std::vector<std::int64_t>& shape,
-                                          std::span<float> values) {
-    return CopyOut(checkpoint, file, name, shape, values);
-  }));
+  PACELINE_TRY(ForEachTensor(
+      trainer,
+      [&](const char* file, const std::string& name, const std::vector<std::int64_t>& shape,
+          std::span<float> values) { return CopyOut(checkpoint, file, name, shape, values); }));
   const std::string hash = trainer.params().Hash();
   if (hash != checkpoint.meta.model_hash) {
     return Status::Error(Code::kBadCheckpoint,

@@ -14,10 +14,10 @@ namespace paceline::train {
 
 // Where a run stands besides its tensors.
 struct RunPosition {
-  Step next_step;                // the first step that is not done yet
-  std::uint64_t samples = 0;     // consumed since the start, over all epochs
-  std::uint64_t epoch = 0;       // of the next sample
-  std::uint64_t skipped = 0;     // steps with NaN or Inf
+  Step next_step;             // the first step that is not done yet
+  std::uint64_t samples = 0;  // consumed since the start, over all epochs
+  std::uint64_t epoch = 0;    // of the next sample
+  std::uint64_t skipped = 0;  // steps with NaN or Inf
   std::uint64_t skipped_in_row = 0;
 };
 

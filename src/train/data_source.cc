@@ -35,13 +35,12 @@ class FirstSamples final : public data::Dataset {
 };
 
 DataSource OpenSynthetic(const job::TrainConfig& config) {
-  const std::uint64_t held_out =
-      config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples;
+  const std::uint64_t held_out = config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples;
   DataSource source;
   source.train = std::make_unique<data::Synthetic>(data::SyntheticOptions{
       .seed = config.seed, .size = config.train_samples, .split = data::Split::kTrain});
-  source.held_out = std::make_unique<data::Synthetic>(data::SyntheticOptions{
-      .seed = config.seed, .size = held_out, .split = data::Split::kTest});
+  source.held_out = std::make_unique<data::Synthetic>(
+      data::SyntheticOptions{.seed = config.seed, .size = held_out, .split = data::Split::kTest});
   return source;
 }
 
@@ -49,8 +48,7 @@ DataSource OpenSynthetic(const job::TrainConfig& config) {
 
 Result<DataSource> OpenData(const job::TrainConfig& config) {
   if (config.Synthetic()) return OpenSynthetic(config);
-  const auto policy =
-      config.bad_record == "skip" ? data::BadRecord::kSkip : data::BadRecord::kFail;
+  const auto policy = config.bad_record == "skip" ? data::BadRecord::kSkip : data::BadRecord::kFail;
   PACELINE_ASSIGN(auto train, data::Cifar10::Open(config.data, data::Split::kTrain, policy));
   PACELINE_ASSIGN(auto test, data::Cifar10::Open(config.data, data::Split::kTest, policy));
   DataSource source;

@@ -61,11 +61,11 @@ Result<Evaluation> Evaluate(ImageModel& model, const data::Dataset& dataset, std
       if (stop()) return Status::Error(Code::kAborted, "evaluation stopped");
       PACELINE_ASSIGN(const data::Batch* next, batches.Next());
       if (next == nullptr) break;
-      const torch::Tensor images = torch::from_blob(
-          next->images.data(),
-          {static_cast<std::int64_t>(next->count), data::kImageShape.channels,
-           data::kImageShape.height, data::kImageShape.width},
-          torch::kFloat);
+      const torch::Tensor images =
+          torch::from_blob(next->images.data(),
+                           {static_cast<std::int64_t>(next->count), data::kImageShape.channels,
+                            data::kImageShape.height, data::kImageShape.width},
+                           torch::kFloat);
       Count(model.Forward(images, ForwardContext{}).log_softmax(1), *next, counts);
     }
     if (counts.samples == 0) return Evaluation{};

@@ -22,6 +22,7 @@ class ImageModel : public torch::nn::Module {
 Result<std::shared_ptr<ImageModel>> BuildImageModel(const std::string& name, std::uint64_t seed);
 
 // Uniform in +-bound; every element is a pure function of (seed, tensor, element).
-void InitUniform(torch::Tensor tensor, double bound, std::uint64_t seed, std::uint64_t tensor_number);
+void InitUniform(torch::Tensor tensor, double bound, std::uint64_t seed,
+                 std::uint64_t tensor_number);
 
 }  // namespace paceline::train

@@ -38,8 +38,9 @@ void Optimizer::Apply(double learning_rate, const GradientSpans& gradient) {
     at::parallel_for(0, static_cast<std::int64_t>(range.count), kElementsPerTask,
                      [&](std::int64_t begin, std::int64_t end) {
                        const auto first = static_cast<std::size_t>(begin);
-                       ApplyRange(learning_rate, range.offset + first,
-                                  gradient[i].subspan(first, static_cast<std::size_t>(end - begin)));
+                       ApplyRange(
+                           learning_rate, range.offset + first,
+                           gradient[i].subspan(first, static_cast<std::size_t>(end - begin)));
                      });
   }
 }

@@ -83,7 +83,8 @@ std::string RunSummary::Text() const {
   line("speed", fmt::format("{:.1f} samples/s with {} thread{}, {} in steps, {} in all",
                             samples_per_second, threads, threads == 1 ? "" : "s",
                             job::RenderDuration(seconds), job::RenderDuration(wall_seconds)));
-  line("loss", fmt::format("{:.4f} (training accuracy {:.1f} %)", final_loss, 100 * train_accuracy));
+  line("loss",
+       fmt::format("{:.4f} (training accuracy {:.1f} %)", final_loss, 100 * train_accuracy));
   if (evaluated) {
     line("held out", fmt::format("accuracy {:.1f} %, loss {:.4f}, AUC {:.4f} on {} samples",
                                  100 * accuracy, eval_loss, auc, eval_samples));

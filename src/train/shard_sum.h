@@ -24,7 +24,7 @@ class ShardSum {
   std::span<float> Total();
   void Start();
 
-private:
+ private:
   std::vector<algo::TreeOp> plan_;
   std::vector<std::vector<float>> slots_;
   std::size_t next_ = 0;

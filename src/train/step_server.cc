@@ -40,10 +40,9 @@ class StepServer {
                                                .seed = options_.seed,
                                                .optimizer = {.name = card->optimizer}},
                                               clock_));
-    PACELINE_ASSIGN(loader_,
-                    data::BatchLoader::Create(dataset_, plan_,
-                                              {.augment = data::Augment::kNone,
-                                               .end_shard = ShardId(1)}));
+    PACELINE_ASSIGN(
+        loader_, data::BatchLoader::Create(
+                     dataset_, plan_, {.augment = data::Augment::kNone, .end_shard = ShardId(1)}));
     return {};
   }
 
@@ -104,8 +103,9 @@ Status ServeSteps(const StepServerOptions& options, const Clock& clock, std::ist
     words >> command >> steps;
     if (command == "quit") break;
     if (command != "run" || steps == 0) {
-      return Status::Error(Code::kInvalidArgument,
-                           fmt::format("step server: cannot read '{}'; say 'run K' or 'quit'", line));
+      return Status::Error(
+          Code::kInvalidArgument,
+          fmt::format("step server: cannot read '{}'; say 'run K' or 'quit'", line));
     }
     PACELINE_ASSIGN(const std::string answer, server.Run(steps));
     out << answer << std::endl;

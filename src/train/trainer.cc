@@ -20,8 +20,8 @@ namespace {
 torch::Tensor ImageTensor(const data::Batch& batch) {
   const auto count = static_cast<std::int64_t>(batch.count);
   constexpr data::ImageShape kShape = data::kImageShape;
-  return torch::from_blob(batch.images.data(), {count, kShape.channels, kShape.height, kShape.width},
-                          torch::kFloat);
+  return torch::from_blob(batch.images.data(),
+                          {count, kShape.channels, kShape.height, kShape.width}, torch::kFloat);
 }
 
 torch::Tensor LabelTensor(const data::Batch& batch) {
@@ -95,15 +95,13 @@ Status Trainer::RunShard(Step step, const data::Batch& batch, std::uint64_t samp
     torch::Tensor loss;
     {
       const PhaseScope scope(clock_, phases_, Phase::kForward);
-      const ForwardContext context{
-          .training = true,
-          .dropout_key = DeriveKey(options_.seed, Purpose::kDropout, step.value(),
-                                   batch.shard.value())};
+      const ForwardContext context{.training = true,
+                                   .dropout_key = DeriveKey(options_.seed, Purpose::kDropout,
+                                                            step.value(), batch.shard.value())};
       const torch::Tensor labels = LabelTensor(batch);
       const torch::Tensor logits = model_->Forward(ImageTensor(batch), context);
       loss = torch::nn::functional::cross_entropy(
-          logits, labels,
-          torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+          logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
       outcome.loss += loss.item<double>();
       outcome.correct +=
           static_cast<std::uint64_t>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());

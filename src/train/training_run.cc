@@ -66,9 +66,9 @@ Status TrainingRun::OpenDirectory() {
   PACELINE_TRY(job::WriteTextFile(directory_.ConfigFile(), environment_.config_text));
   PACELINE_ASSIGN(events_, job::EventLog::Open(directory_.EventFile(), environment_.clock));
   SetLogFile(directory_.LogFile());
-  store_.emplace(environment_.file_system, directory_.CheckpointDirectory(),
-                 disk::CheckpointStoreOptions{.cluster_id = id,
-                                               .keep = static_cast<int>(config_.keep)});
+  store_.emplace(
+      environment_.file_system, directory_.CheckpointDirectory(),
+      disk::CheckpointStoreOptions{.cluster_id = id, .keep = static_cast<int>(config_.keep)});
   return {};
 }
 
@@ -78,8 +78,8 @@ Status TrainingRun::OpenTrainer() {
            .dataset_size = size,
            .batch = static_cast<std::uint64_t>(config_.batch),
            .shards = static_cast<std::uint64_t>(config_.shards),
-           .total_samples = config_.steps > 0 ? config_.steps * config_.GlobalBatch()
-                                              : config_.epochs * size};
+           .total_samples =
+               config_.steps > 0 ? config_.steps * config_.GlobalBatch() : config_.epochs * size};
   PACELINE_TRY(plan_.Validate());
   PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config_.lr_schedule));
   schedule_ = {.kind = kind,
@@ -228,9 +228,10 @@ Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
   if (position_.skipped_in_row >= limit) {
     return Status::Error(
         Code::kNotFinite,
-        fmt::format("step {}: loss {} and gradient norm {} are not finite, {} step(s) in a row; the "
-                    "parameters are those before; try a smaller --lr or --clip-norm",
-                    step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row));
+        fmt::format(
+            "step {}: loss {} and gradient norm {} are not finite, {} step(s) in a row; the "
+            "parameters are those before; try a smaller --lr or --clip-norm",
+            step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row));
   }
   Warn(fmt::format("step {}: loss {} or gradient norm {} is not finite; step skipped ({} of {})",
                    step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row, limit));
@@ -239,7 +240,8 @@ Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
 
 Status TrainingRun::EvaluateNow() {
   const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kEvaluate);
-  auto result = Evaluate(trainer_->model(), *data_.held_out, kEvalBatch, [&] { return Stopping(); });
+  auto result =
+      Evaluate(trainer_->model(), *data_.held_out, kEvalBatch, [&] { return Stopping(); });
   if (!result.ok() && result.status().code() == Code::kAborted) return {};
   if (!result.ok()) return result.status().Wrap("evaluating");
   evaluation_ = *result;
@@ -286,17 +288,16 @@ void TrainingRun::ShowProgress() {
   const std::uint64_t done = position_.next_step.value() - first_step_.value();
   const double seconds = ToSeconds(step_time_);
   const double per_step = seconds / static_cast<double>(done);
-  progress_.Update({.model = config_.model,
-                    .step = position_.next_step.value(),
-                    .total_steps = plan_.Steps(),
-                    .epoch = static_cast<double>(position_.samples) /
-                             static_cast<double>(plan_.dataset_size),
-                    .loss = recent_loss_,
-                    .accuracy = recent_accuracy_,
-                    .samples_per_second =
-                        static_cast<double>(position_.samples - first_sample_) / seconds,
-                    .seconds_left = per_step * static_cast<double>(plan_.Steps() -
-                                                                   position_.next_step.value())});
+  progress_.Update(
+      {.model = config_.model,
+       .step = position_.next_step.value(),
+       .total_steps = plan_.Steps(),
+       .epoch = static_cast<double>(position_.samples) / static_cast<double>(plan_.dataset_size),
+       .loss = recent_loss_,
+       .accuracy = recent_accuracy_,
+       .samples_per_second = static_cast<double>(position_.samples - first_sample_) / seconds,
+       .seconds_left =
+           per_step * static_cast<double>(plan_.Steps() - position_.next_step.value())});
 }
 
 RunSummary TrainingRun::Summarize() const {
@@ -313,15 +314,13 @@ RunSummary TrainingRun::Summarize() const {
   summary.seed = config_.seed;
   summary.steps = position_.next_step.value();
   summary.samples = position_.samples;
-  summary.epochs =
-      static_cast<double>(position_.samples) / static_cast<double>(plan_.dataset_size);
+  summary.epochs = static_cast<double>(position_.samples) / static_cast<double>(plan_.dataset_size);
   summary.resumed_from_step = first_step_.value();
   summary.seconds = ToSeconds(step_time_);
   summary.wall_seconds = ToSeconds(environment_.clock.Now() - run_started_);
   summary.samples_per_second =
-      summary.seconds > 0
-          ? static_cast<double>(position_.samples - first_sample_) / summary.seconds
-          : 0;
+      summary.seconds > 0 ? static_cast<double>(position_.samples - first_sample_) / summary.seconds
+                          : 0;
   summary.final_loss = recent_loss_;
   summary.train_accuracy = recent_accuracy_;
   if (evaluation_) {

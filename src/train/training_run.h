@@ -28,10 +28,10 @@ namespace paceline::train {
 // What a run needs from the process around it.
 struct RunEnvironment {
   const Clock& clock;
-  disk::FileSystem& file_system;      // for checkpoints
-  std::function<int()> stop_signal;   // 0, or the signal that asks to stop
+  disk::FileSystem& file_system;     // for checkpoints
+  std::function<int()> stop_signal;  // 0, or the signal that asks to stop
   job::ProgressStyle progress = job::ProgressStyle::kOff;
-  std::string config_text;            // kept as the run's config.toml
+  std::string config_text;                 // kept as the run's config.toml
   std::optional<std::uint64_t> poison_at;  // for tests: NaN in this step's gradient
 };
 
@@ -79,7 +79,7 @@ class TrainingRun {
   RunIdentity identity_;
   RunPosition position_;
 
-  Step first_step_;           // of this process
+  Step first_step_;  // of this process
   std::uint64_t first_sample_ = 0;
   std::optional<Step> saved_at_;  // the newest checkpoint holds this position
   std::uint64_t save_failures_ = 0;
