@@ -149,7 +149,7 @@ json EncodeBody(const Manifest& manifest) {
   const CheckpointMeta& meta = manifest.meta;
   json counters = json::object();
   for (const auto& [key, number] : meta.counters) {
-    std::visit([&](auto value) { counters[key] = value; }, number);
+    counters[key] = std::visit([](auto value) { return json(value); }, number);
   }
   json files = json::array();
   for (const ManifestFile& file : manifest.files) {
