@@ -40,7 +40,8 @@ section { margin: 0 0 2.75rem; }
   margin: 0; padding: 0; list-style: none;
 }
 .tiles li {
-  padding: 1rem 1.15rem; border: 1px solid var(--rule); border-radius: .6rem; background: var(--card);
+  padding: 1rem 1.15rem; border: 1px solid var(--rule); border-radius: .6rem;
+  background: var(--card);
 }
 .tiles strong {
   display: block; font-size: 1.9rem; line-height: 1.2; font-weight: 650; letter-spacing: -.02em;
@@ -73,7 +74,8 @@ rect.s0, rect.s1, rect.s2, rect.s3, rect.s4 { stroke: none; }
 table { width: 100%; border-collapse: collapse; font-size: .92rem; }
 .caption { margin: 0 0 .3rem; color: var(--soft); font-size: .85rem; line-height: 1.45; }
 th, td {
-  padding: .5rem .75rem; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap;
+  padding: .5rem .75rem; border-bottom: 1px solid var(--rule); text-align: right;
+  white-space: nowrap;
 }
 th:first-child { padding-left: 0; text-align: left; font-weight: 500; }
 td:last-child, th:last-child { padding-right: .25rem; }
@@ -97,7 +99,9 @@ aside h2 { margin-bottom: .3rem; font-size: 1rem; }
 aside ul { margin: 0; padding-left: 1.1rem; color: var(--ink); font-size: .92rem; }
 .warning { border-color: var(--warn); background: var(--warn-back); color: var(--warn); }
 .error { border-color: var(--bad); background: var(--bad-back); color: var(--bad); }
-footer { padding-top: 1rem; border-top: 1px solid var(--rule); color: var(--soft); font-size: .85rem; }
+footer {
+  padding-top: 1rem; border-top: 1px solid var(--rule); color: var(--soft); font-size: .85rem;
+}
 :focus-visible { outline: 2px solid var(--s0); outline-offset: 2px; }
 @media (max-width: 34rem) {
   body { padding: 1.75rem 1rem 3rem; }
