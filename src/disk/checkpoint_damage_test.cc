@@ -96,85 +96,81 @@ TEST_P(DamagedGeneration, WhenAllAreDamagedNothingIsDeleted) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Variants, DamagedGeneration,
-    ::testing::Values(
-        Damage{"ShardTruncated",
-               [](const std::string& dir) { stdfs::resize_file(dir + "/" + kShard, 100); },
-               "has 100 bytes, expected"},
-        Damage{"ShardEmpty",
-               [](const std::string& dir) { stdfs::resize_file(dir + "/" + kSecondShard, 0); },
-               "has 0 bytes, expected"},
-        Damage{"ShardGrown",
-               [](const std::string& dir) { stdfs::resize_file(dir + "/" + kShard, 1 << 20); },
-               "has 1048576 bytes, expected"},
-        Damage{"ShardDeleted",
-               [](const std::string& dir) { stdfs::remove(dir + "/" + kSecondShard); },
-               "No such file"},
-        Damage{"ShardIsALink",
-               [](const std::string& dir) {
-                 stdfs::rename(dir + "/" + kShard, dir + "/elsewhere");
-                 stdfs::create_symlink("elsewhere", dir + "/" + kShard);
-               },
-               "symbolic link"},
-        Damage{"ShardIsADirectory",
-               [](const std::string& dir) {
-                 stdfs::remove(dir + "/" + kShard);
-                 stdfs::create_directory(dir + "/" + kShard);
-               },
-               "not a regular file"},
-        Damage{"ShardIsNoSafetensors",
-               [](const std::string& dir) {
-                 std::string content = testing::ReadFile(dir + "/" + kShard);
-                 const auto crc = [&] {
-                   return fmt::format("{:08x}", wire::Crc32c(std::as_bytes(std::span(content))));
-                 };
-                 const std::string before = crc();
-                 content[8] = 'x';
-                 testing::WriteFile(dir + "/" + kShard, content);
-                 EditManifest(dir, before, crc());
-               },
-               "start with '{'"},
-        Damage{"ManifestDeleted",
-               [](const std::string& dir) { stdfs::remove(dir + "/MANIFEST.json"); },
-               "MANIFEST.json: No such file"},
-        Damage{"ManifestEmpty",
-               [](const std::string& dir) { testing::WriteFile(dir + "/MANIFEST.json", ""); },
-               "0 bytes that are no manifest"},
-        Damage{"ManifestTruncated",
-               [](const std::string& dir) { stdfs::resize_file(dir + "/MANIFEST.json", 100); },
-               "100 bytes that are no manifest"},
-        Damage{"ManifestIsInvalidJson",
-               [](const std::string& dir) { EditManifest(dir, "\"seed\":", "\"seed\""); },
-               "invalid JSON"},
-        Damage{"ManifestIsHuge",
-               [](const std::string& dir) {
-                 stdfs::resize_file(dir + "/MANIFEST.json", std::uintmax_t{1} << 40);
-               },
-               "at most 16777216"},
-        Damage{"ManifestPromisesMoreThanThereIs",
-               [](const std::string& dir) {
-                 EditManifest(dir, "\"bytes\": ", "\"bytes\": 999999999999");
-               },
-               "expected 999999999999"},
-        Damage{"ManifestOfAnotherGeneration",
-               [](const std::string& dir) {
-                 EditManifest(dir, "\"generation\": ", "\"generation\": 9");
-               },
-               "manifest of generation 9"},
-        Damage{"DirectoryIsEmpty",
-               [](const std::string& dir) {
-                 stdfs::remove_all(dir);
-                 stdfs::create_directory(dir);
-               },
-               "No such file"},
-        Damage{"DirectoryIsAFile",
-               [](const std::string& dir) {
-                 stdfs::remove_all(dir);
-                 testing::WriteFile(dir, "x");
-               },
-               "is not a directory"}),
-    [](const auto& test) { return test.param.claim; });
+const std::vector<Damage> kDamages{
+    Damage{"ShardTruncated",
+           [](const std::string& dir) { stdfs::resize_file(dir + "/" + kShard, 100); },
+           "has 100 bytes, expected"},
+    Damage{"ShardEmpty",
+           [](const std::string& dir) { stdfs::resize_file(dir + "/" + kSecondShard, 0); },
+           "has 0 bytes, expected"},
+    Damage{"ShardGrown",
+           [](const std::string& dir) { stdfs::resize_file(dir + "/" + kShard, 1 << 20); },
+           "has 1048576 bytes, expected"},
+    Damage{"ShardDeleted", [](const std::string& dir) { stdfs::remove(dir + "/" + kSecondShard); },
+           "No such file"},
+    Damage{"ShardIsALink",
+           [](const std::string& dir) {
+             stdfs::rename(dir + "/" + kShard, dir + "/elsewhere");
+             stdfs::create_symlink("elsewhere", dir + "/" + kShard);
+           },
+           "symbolic link"},
+    Damage{"ShardIsADirectory",
+           [](const std::string& dir) {
+             stdfs::remove(dir + "/" + kShard);
+             stdfs::create_directory(dir + "/" + kShard);
+           },
+           "not a regular file"},
+    Damage{"ShardIsNoSafetensors",
+           [](const std::string& dir) {
+             std::string content = testing::ReadFile(dir + "/" + kShard);
+             const auto crc = [&] {
+               return fmt::format("{:08x}", wire::Crc32c(std::as_bytes(std::span(content))));
+             };
+             const std::string before = crc();
+             content[8] = 'x';
+             testing::WriteFile(dir + "/" + kShard, content);
+             EditManifest(dir, before, crc());
+           },
+           "start with '{'"},
+    Damage{"ManifestDeleted", [](const std::string& dir) { stdfs::remove(dir + "/MANIFEST.json"); },
+           "MANIFEST.json: No such file"},
+    Damage{"ManifestEmpty",
+           [](const std::string& dir) { testing::WriteFile(dir + "/MANIFEST.json", ""); },
+           "0 bytes that are no manifest"},
+    Damage{"ManifestTruncated",
+           [](const std::string& dir) { stdfs::resize_file(dir + "/MANIFEST.json", 100); },
+           "100 bytes that are no manifest"},
+    Damage{"ManifestIsInvalidJson",
+           [](const std::string& dir) { EditManifest(dir, "\"seed\":", "\"seed\""); },
+           "invalid JSON"},
+    Damage{"ManifestIsHuge",
+           [](const std::string& dir) {
+             stdfs::resize_file(dir + "/MANIFEST.json", std::uintmax_t{1} << 40);
+           },
+           "at most 16777216"},
+    Damage{
+        "ManifestPromisesMoreThanThereIs",
+        [](const std::string& dir) { EditManifest(dir, "\"bytes\": ", "\"bytes\": 999999999999"); },
+        "expected 999999999999"},
+    Damage{
+        "ManifestOfAnotherGeneration",
+        [](const std::string& dir) { EditManifest(dir, "\"generation\": ", "\"generation\": 9"); },
+        "manifest of generation 9"},
+    Damage{"DirectoryIsEmpty",
+           [](const std::string& dir) {
+             stdfs::remove_all(dir);
+             stdfs::create_directory(dir);
+           },
+           "No such file"},
+    Damage{"DirectoryIsAFile",
+           [](const std::string& dir) {
+             stdfs::remove_all(dir);
+             testing::WriteFile(dir, "x");
+           },
+           "is not a directory"}};
+
+INSTANTIATE_TEST_SUITE_P(Variants, DamagedGeneration, ::testing::ValuesIn(kDamages),
+                         [](const auto& test) { return std::string(test.param.claim); });
 
 TEST_F(CheckpointDamageTest, ALinkInPlaceOfAGenerationIsNotFollowed) {
   stdfs::rename(Gen(3), dir_ / "outside");

@@ -128,25 +128,40 @@ TEST_F(CheckpointTest, EverythingIsSyncedBeforeTheNameThatReadersLookFor) {
   });
   ASSERT_THAT(SaveSample(fs, root_, 3, /*keep=*/2), IsOk());
   const std::string tmp = ".tmp-0000000000000003", gen = "gen-0000000000000003";
-  EXPECT_THAT(
-      seen,
-      ElementsAre(
-          "stat " + root_, "list " + root_, "mkdir " + tmp, "create " + tmp + "/model.safetensors",
-          "write " + tmp + "/model.safetensors", "fsync " + tmp + "/model.safetensors",
-          "close " + tmp + "/model.safetensors", "create " + tmp + "/optimizer-00001.safetensors",
-          "write " + tmp + "/optimizer-00001.safetensors",
-          "fsync " + tmp + "/optimizer-00001.safetensors",
-          "close " + tmp + "/optimizer-00001.safetensors", "create " + tmp + "/MANIFEST.json",
-          "write " + tmp + "/MANIFEST.json", "fsync " + tmp + "/MANIFEST.json",
-          "close " + tmp + "/MANIFEST.json", "fsync " + tmp, "rename " + tmp + " to " + gen,
-          "fsync " + root_, "create .tmp-LATEST", "write .tmp-LATEST", "fsync .tmp-LATEST",
-          "close .tmp-LATEST", "rename .tmp-LATEST to LATEST", "fsync " + root_,
-          "size " + gen + "/MANIFEST.json", "read " + gen + "/MANIFEST.json",
-          "size " + gen + "/model.safetensors", "read " + gen + "/model.safetensors",
-          "size " + gen + "/optimizer-00001.safetensors",
-          "read " + gen + "/optimizer-00001.safetensors",
-          "rename gen-0000000000000001 to .tmp-old-gen-0000000000000001",
-          "remove .tmp-old-gen-0000000000000001"));
+  const std::vector<std::string> expected{
+      "stat " + root_,
+      "list " + root_,
+      "mkdir " + tmp,
+      "create " + tmp + "/model.safetensors",
+      "write " + tmp + "/model.safetensors",
+      "fsync " + tmp + "/model.safetensors",
+      "close " + tmp + "/model.safetensors",
+      "create " + tmp + "/optimizer-00001.safetensors",
+      "write " + tmp + "/optimizer-00001.safetensors",
+      "fsync " + tmp + "/optimizer-00001.safetensors",
+      "close " + tmp + "/optimizer-00001.safetensors",
+      "create " + tmp + "/MANIFEST.json",
+      "write " + tmp + "/MANIFEST.json",
+      "fsync " + tmp + "/MANIFEST.json",
+      "close " + tmp + "/MANIFEST.json",
+      "fsync " + tmp,
+      "rename " + tmp + " to " + gen,
+      "fsync " + root_,
+      "create .tmp-LATEST",
+      "write .tmp-LATEST",
+      "fsync .tmp-LATEST",
+      "close .tmp-LATEST",
+      "rename .tmp-LATEST to LATEST",
+      "fsync " + root_,
+      "size " + gen + "/MANIFEST.json",
+      "read " + gen + "/MANIFEST.json",
+      "size " + gen + "/model.safetensors",
+      "read " + gen + "/model.safetensors",
+      "size " + gen + "/optimizer-00001.safetensors",
+      "read " + gen + "/optimizer-00001.safetensors",
+      "rename gen-0000000000000001 to .tmp-old-gen-0000000000000001",
+      "remove .tmp-old-gen-0000000000000001"};
+  EXPECT_EQ(seen, expected);
 }
 
 }  // namespace

@@ -120,26 +120,26 @@ TEST_P(BadManifests, AreRefusedWithTheReason) {
               StatusIs(Code::kBadData, HasSubstr(GetParam().message)));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Bodies, BadManifests,
-    ::testing::Values(
-        BadManifest{"InvalidJson", "\"seed\":", "\"seed\"", "invalid JSON"},
-        BadManifest{"DuplicateKey", "\"seed\":", "\"step\":1,\"seed\":", "\"step\" appears twice"},
-        BadManifest{"MissingField", "\"seed\":", "\"sead\":", "\"seed\" is not a number"},
-        BadManifest{"NegativeStep", "\"step\": 123", "\"step\": -1", "\"step\" is not a number"},
-        BadManifest{"FractionalStep", "\"step\": 123", "\"step\": 1.5", "\"step\" is not a number"},
-        BadManifest{"StepIsText", "\"step\": 123", "\"step\": \"1\"", "\"step\" is not a number"},
-        BadManifest{"ModelIsNumber", "\"resnet18\"", "18", "\"model\" is not a text"},
-        BadManifest{"ConfigValueIsNumber", "\"0.1\"", "0.1", "config \"lr\" is no text"},
-        BadManifest{"CounterIsText", "-5", "\"-5\"", "counter \"n\": is no number"},
-        BadManifest{"CounterIsTooLarge", "-5", "9223372036854775808", "counter \"n\""},
-        BadManifest{"FileNameLeavesTheDirectory", "a.safetensors", "../../a", "no plain name"},
-        BadManifest{"FileListedTwice", "a.safetensors", "b.safetensors", "listed twice"},
-        BadManifest{"ShortFileCrc", "deadbeef", "deadbee", "hexadecimal"},
-        BadManifest{"FileCrcIsNoNumber", "deadbeef", "deadbeeg", "hexadecimal"},
-        BadManifest{"FileBytesAreNegative", "\"bytes\": 10", "\"bytes\": -10",
-                    "file 0: \"bytes\" is not a number"}),
-    [](const auto& test) { return test.param.claim; });
+const std::vector<BadManifest> kBadBodies{
+    BadManifest{"InvalidJson", "\"seed\":", "\"seed\"", "invalid JSON"},
+    BadManifest{"DuplicateKey", "\"seed\":", "\"step\":1,\"seed\":", "\"step\" appears twice"},
+    BadManifest{"MissingField", "\"seed\":", "\"sead\":", "\"seed\" is not a number"},
+    BadManifest{"NegativeStep", "\"step\": 123", "\"step\": -1", "\"step\" is not a number"},
+    BadManifest{"FractionalStep", "\"step\": 123", "\"step\": 1.5", "\"step\" is not a number"},
+    BadManifest{"StepIsText", "\"step\": 123", "\"step\": \"1\"", "\"step\" is not a number"},
+    BadManifest{"ModelIsNumber", "\"resnet18\"", "18", "\"model\" is not a text"},
+    BadManifest{"ConfigValueIsNumber", "\"0.1\"", "0.1", "config \"lr\" is no text"},
+    BadManifest{"CounterIsText", "-5", "\"-5\"", "counter \"n\": is no number"},
+    BadManifest{"CounterIsTooLarge", "-5", "9223372036854775808", "counter \"n\""},
+    BadManifest{"FileNameLeavesTheDirectory", "a.safetensors", "../../a", "no plain name"},
+    BadManifest{"FileListedTwice", "a.safetensors", "b.safetensors", "listed twice"},
+    BadManifest{"ShortFileCrc", "deadbeef", "deadbee", "hexadecimal"},
+    BadManifest{"FileCrcIsNoNumber", "deadbeef", "deadbeeg", "hexadecimal"},
+    BadManifest{"FileBytesAreNegative", "\"bytes\": 10", "\"bytes\": -10",
+                "file 0: \"bytes\" is not a number"}};
+
+INSTANTIATE_TEST_SUITE_P(Bodies, BadManifests, ::testing::ValuesIn(kBadBodies),
+                         [](const auto& test) { return std::string(test.param.claim); });
 
 }  // namespace
 }  // namespace paceline::disk
