@@ -11,6 +11,13 @@ namespace {
 
 using job::TrainConfig;
 
+// 0 stands for a default that depends on something else; the text says on what.
+void HideZeroDefaults(CLI::App& group) {
+  for (CLI::Option* option : group.get_options()) {
+    if (option->get_default_str() == "0") option->default_str("");
+  }
+}
+
 void AddModelAndData(CLI::App& app, TrainConfig& config) {
   app.add_option("model,--model", config.model, "Model to train; `paceline models` lists them")
       ->option_text("MODEL");
@@ -24,6 +31,7 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
   group->add_option("--bad-record", config.bad_record,
                     "fail: refuse corrupt data; skip: leave it out and count it");
   group->add_option("--prefetch", config.prefetch, "Steps whose data is prepared in advance");
+  HideZeroDefaults(*group);
 }
 
 void AddExecution(CLI::App& app, TrainConfig& config) {
@@ -40,6 +48,7 @@ void AddExecution(CLI::App& app, TrainConfig& config) {
                     "Threads per worker (default: all cores; 1 with --reproducible)");
   group->add_flag("--reproducible", config.reproducible,
                   "The same bits on every machine: one thread unless --threads is given");
+  HideZeroDefaults(*group);
 }
 
 void AddOptimizer(CLI::App& app, TrainConfig& config) {
@@ -57,6 +66,7 @@ void AddOptimizer(CLI::App& app, TrainConfig& config) {
   group->add_option("--nan-policy", config.nan_policy,
                     "When loss or gradient is not finite: skip the step, or stop");
   group->add_option("--nan-limit", config.nan_limit, "Stop after this many skipped steps in a row");
+  HideZeroDefaults(*group);
 }
 
 void AddRecords(CLI::App& app, TrainConfig& config) {
@@ -75,6 +85,7 @@ void AddRecords(CLI::App& app, TrainConfig& config) {
   group->add_flag("--json", config.json, "Print the summary as one JSON object")
       ->configurable(false);
   group->add_flag("-q,--quiet", config.quiet, "No progress on stderr")->configurable(false);
+  HideZeroDefaults(*group);
 }
 
 Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <stop_token>
 #include <string>
@@ -9,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/subprocess.h"
-#include "base/thread.h"
 #include "bench/report.h"
 #include "bench/results.h"
 #include "bench/single_node.h"
@@ -18,6 +18,7 @@
 #include "job/machine.h"
 #include "job/run_dir.h"
 #include "job/stop_signal.h"
+#include "job/worker_environment.h"
 #include "model/catalog.h"
 #include "paceline/commands.h"
 
@@ -74,6 +75,7 @@ int SingleNode(const std::vector<std::string>& raw) {
   options.expected_params = (*card)->ParameterCount();
   options.expected_tensors = (*card)->TensorCount();
   options.worker = {ExecutableDirectory() + "/paceline-worker", "step-server"};
+  options.worker_environment = job::WorkerEnvironment(::getenv);
   if (options.peers == std::vector<std::string>{"none"}) options.peers.clear();
   options.peers_dir = std::filesystem::path(PACELINE_SOURCE_DIR) / "bench" / "peers";
   options.out_dir = arguments.out;
@@ -83,12 +85,9 @@ int SingleNode(const std::vector<std::string>& raw) {
     return Fail(kName, made);
   }
 
-  job::InstallStopSignals();
-  std::stop_source stop;
-  const auto progress = [&](const std::string& line) {
-    if (job::StopRequested() != 0) stop.request_stop();
-    fmt::print(stderr, "{}\n", line);
-  };
+  const std::stop_source stop;
+  const job::StopWatcher watcher(stop);
+  const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const bench::Provenance provenance{
       .command_line = fmt::format("paceline bench single-node {}", fmt::join(raw, " ")),
       .started_unix = SystemClock().UnixSeconds(),

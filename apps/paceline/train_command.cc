@@ -1,7 +1,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include "cli/train_flags.h"
 #include "job/machine.h"
 #include "job/run_dir.h"
+#include "job/worker_environment.h"
 #include "model/catalog.h"
 #include "paceline/commands.h"
 
@@ -46,6 +47,9 @@ int RunTrain(const std::vector<std::string>& arguments) {
     worker.emplace_back("--run");
     worker.push_back(job::DefaultRunPath(request->config.model, SystemClock().UnixSeconds(),
                                          static_cast<int>(::getpid())));
+  }
+  for (const auto& [name, value] : job::WorkerEnvironment(::getenv)) {
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
   }
   std::vector<char*> argv;
   for (std::string& argument : worker) argv.push_back(argument.data());

@@ -85,6 +85,9 @@ ChildPlan MakePlan(const SubprocessOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before prctl
   ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);  // what we block is our own affair
   if (plan.pin) ::sched_setaffinity(0, sizeof(plan.cpus), &plan.cpus);
   if (plan.in >= 0) ::dup2(plan.in, STDIN_FILENO);
   if (plan.out >= 0) ::dup2(plan.out, STDOUT_FILENO);

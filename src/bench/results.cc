@@ -197,22 +197,4 @@ Result<SingleNodeResults> SingleNodeFromJson(std::string_view text) {
   return results;
 }
 
-Status WriteTextFile(const std::filesystem::path& path, std::string_view text) {
-  std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  const std::filesystem::path temporary = path.string() + ".new";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file.good()) {
-    return Status::Error(Code::kDisk, fmt::format("cannot write {}", path.string()));
-  }
-  std::filesystem::rename(temporary, path, error);
-  if (error) {
-    return Status::Error(Code::kDisk,
-                         fmt::format("cannot write {}: {}", path.string(), error.message()));
-  }
-  return {};
-}
-
 }  // namespace paceline::bench

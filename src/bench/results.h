@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,8 +76,5 @@ struct SingleNodeResults {
 std::string ToJson(const SingleNodeResults& results);
 // kBadData names the first field that is wrong.
 Result<SingleNodeResults> SingleNodeFromJson(std::string_view text);
-
-// Replaces the file as a whole or not at all; makes missing folders.
-Status WriteTextFile(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace paceline::bench

@@ -67,16 +67,6 @@ TEST(ResultsJson, ABatchWithoutAllSystemsIsRefused) {
               StatusIs(Code::kBadData, HasSubstr("2 systems instead of 3")));
 }
 
-TEST(WriteTextFile, MakesFoldersAndReplacesTheWholeFile) {
-  const testing::TempDir dir;
-  const std::string path = dir / "a/b/results.json";
-  ASSERT_THAT(WriteTextFile(path, "a long first version"), IsOk());
-  ASSERT_THAT(WriteTextFile(path, "second"), IsOk());
-  EXPECT_EQ(testing::ReadFile(path), "second");
-  EXPECT_THAT(WriteTextFile(path + "/below-a-file", "x"),
-              StatusIs(Code::kDisk, HasSubstr("cannot")));
-}
-
 TEST(Summarize, PairsTheRoundsAndLeavesAbsentSystemsOut) {
   const auto batches = Summarize(SampleResults());
   ASSERT_EQ(batches.size(), 2U);

@@ -135,6 +135,10 @@ Result<StepServer> Harness::Start(std::size_t system, int batch) {
       .stderr_path = options_.out_dir / "logs" / fmt::format("{}-{}.stderr", label, batch),
       .ready_timeout = options_.ready_timeout,
       .run_timeout = options_.run_timeout};
+  if (system == 0) {
+    server.environment.insert(options_.worker_environment.begin(),
+                              options_.worker_environment.end());
+  }
   for (const std::string& argument : {std::string("--model"), config.model, std::string("--batch"),
                                       std::to_string(batch), std::string("--threads"), threads}) {
     server.argv.push_back(argument);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -22,6 +23,7 @@ struct SingleNodeOptions {
   // The program that serves our steps, with its first arguments; --model, --batch and --threads
   // follow. Peers are started the same way as `python PEERS_DIR/PEER_MODEL.py`.
   std::vector<std::string> worker;
+  std::map<std::string, std::string> worker_environment;
   std::vector<std::string> peers{"pytorch"};
   std::filesystem::path peers_dir;
   std::string python = "/usr/bin/python3";

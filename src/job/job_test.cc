@@ -1,6 +1,10 @@
 // Progress line, phases, run directory and event log.
+#include <signal.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <limits>
+#include <semaphore>
 
 #include <gmock/gmock.h>
 
@@ -8,6 +12,8 @@
 #include "job/phases.h"
 #include "job/progress.h"
 #include "job/run_dir.h"
+#include "job/stop_signal.h"
+#include "job/worker_environment.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
 
@@ -84,6 +90,29 @@ TEST(WriteTextFile, ReplacesTheWholeFileAndLeavesNothingElse) {
   EXPECT_EQ(ReadFile(dir / "a"), "two");
   EXPECT_FALSE(std::filesystem::exists(dir / "a.tmp"));
   EXPECT_THAT(WriteTextFile(dir / "missing/a", "x"), StatusIs(Code::kDisk, HasSubstr("missing/a")));
+}
+
+TEST(StopWatcher, ASignalStopsTheSource) {
+  std::stop_source source;
+  std::binary_semaphore stopped(0);
+  const std::stop_callback callback(source.get_token(), [&] { stopped.release(); });
+  {
+    const StopWatcher watcher(source);
+    EXPECT_FALSE(source.stop_requested());
+    ::kill(::getpid(), SIGTERM);
+    stopped.acquire();
+  }
+  EXPECT_TRUE(source.stop_requested());
+}
+
+TEST(WorkerEnvironment, LeavesTheUsersChoiceAlone) {
+  const auto untouched = WorkerEnvironment([](const char*) { return nullptr; });
+  EXPECT_TRUE(untouched.contains("GLIBC_TUNABLES"));
+  const auto chosen = WorkerEnvironment([](const char* name) {
+    return std::string_view(name) == "GLIBC_TUNABLES" ? "glibc.malloc.arena_max=1" : nullptr;
+  });
+  EXPECT_FALSE(chosen.contains("GLIBC_TUNABLES"));
+  EXPECT_TRUE(chosen.contains("MALLOC_TRIM_THRESHOLD_"));
 }
 
 TEST(EventLog, WritesOneJsonObjectPerLine) {

@@ -14,10 +14,6 @@
 
 namespace paceline::job {
 
-// The same from the files below `root` ("" is the machine itself), so that tests can make one up.
-// Leaves out what is not in files: the kernel's version.
-Machine ReadMachineBelow(const std::string& root, int affinity_cores);
-
 namespace {
 
 std::string Slurp(const std::string& path) {

@@ -26,7 +26,8 @@ struct Machine {
 
 Machine ReadMachine();
 
-// The same below another root of /proc, /sys and /etc, for tests.
+// The same from the files below `root` ("" is the machine itself), so that tests can make one up.
+// Leaves out what is not in files: the kernel's version.
 Machine ReadMachineBelow(const std::string& root, int affinity_cores);
 
 }  // namespace paceline::job

@@ -8,8 +8,6 @@
 
 namespace paceline::job {
 
-Machine ReadMachineBelow(const std::string& root, int affinity_cores);  // machine.cc
-
 namespace {
 
 using ::testing::ElementsAre;

@@ -1,9 +1,16 @@
 #include "job/stop_signal.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/thread.h"
 
 namespace paceline::job {
 
@@ -32,5 +39,36 @@ void InstallStopSignals() {
 }
 
 int StopRequested() { return g_stop_signal.load(); }
+
+StopWatcher::StopWatcher(std::stop_source source) : source_(std::move(source)) {
+  sigset_t stopping;
+  ::sigemptyset(&stopping);
+  ::sigaddset(&stopping, SIGINT);
+  ::sigaddset(&stopping, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &stopping, &before_);
+  signals_.Reset(::signalfd(-1, &stopping, SFD_CLOEXEC));
+  end_.Reset(::eventfd(0, EFD_CLOEXEC));
+  PACELINE_CHECK(signals_.valid() && end_.valid(), "descriptors for signals");
+  thread_ = StartThread("stop-watcher", [this] { Watch(); });
+}
+
+StopWatcher::~StopWatcher() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(end_.get(), &one, sizeof(one));
+  thread_.join();
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void StopWatcher::Watch() {
+  for (;;) {
+    pollfd waits[2] = {{signals_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}};
+    if (::poll(waits, 2, -1) < 0) continue;
+    if (waits[1].revents != 0) return;
+    signalfd_siginfo info{};
+    if (::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) continue;
+    if (source_.stop_requested() && info.ssi_signo == SIGINT) ::_exit(130);
+    source_.request_stop();
+  }
+}
 
 }  // namespace paceline::job

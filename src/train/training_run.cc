@@ -162,9 +162,13 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
     const Step step = position_.next_step;
     const double learning_rate = algo::LearningRateAt(schedule_, step.value());
     const Instant started = environment_.clock.Now();
+    const job::PhaseTimes phases_before = trainer_->phases();
+    const std::uint64_t samples_before = position_.samples;
     PACELINE_ASSIGN(const StepOutcome outcome,
                     trainer_->RunStep(step, plan_.StepSamples(step), learning_rate, next));
-    PACELINE_TRY(AfterStep(outcome, learning_rate, started));
+    RecordStep(outcome, learning_rate, environment_.clock.Now() - started,
+               trainer_->phases().Since(phases_before));
+    PACELINE_TRY(AfterStep(outcome, samples_before));
   }
   const bool finished = position_.next_step.value() >= plan_.Steps();
   return finished && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
@@ -174,10 +178,9 @@ bool TrainingRun::EndsEpoch(std::uint64_t before, std::uint64_t after) const {
   return before / plan_.dataset_size != after / plan_.dataset_size;
 }
 
-Status TrainingRun::AfterStep(const StepOutcome& outcome, double learning_rate, Instant started) {
-  const auto took = environment_.clock.Now() - started;
+void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
+                             std::chrono::nanoseconds took, const job::PhaseTimes& phases) {
   step_time_ += took;
-  const std::uint64_t before = position_.samples;
   position_.samples += outcome.samples;
   position_.next_step = position_.next_step.Next();
   position_.epoch = plan_.EpochOf(position_.samples);
@@ -185,8 +188,8 @@ Status TrainingRun::AfterStep(const StepOutcome& outcome, double learning_rate, 
 
   const double accuracy =
       static_cast<double>(outcome.correct) / static_cast<double>(outcome.samples);
-  const double weight = any_step_ ? kRecent : 1.0;
   if (outcome.applied) {
+    const double weight = any_step_ ? kRecent : 1.0;
     recent_loss_ += weight * (outcome.loss - recent_loss_);
     recent_accuracy_ += weight * (accuracy - recent_accuracy_);
     any_step_ = true;
@@ -199,12 +202,15 @@ Status TrainingRun::AfterStep(const StepOutcome& outcome, double learning_rate, 
                      .Add("lr", learning_rate)
                      .Add("gradient_norm", outcome.gradient_norm)
                      .Add("applied", outcome.applied)
-                     .Add("seconds", ToSeconds(took)));
+                     .Add("seconds", ToSeconds(took))
+                     .Add("phases_ms", PhaseMilliseconds(phases)));
   ShowProgress();
-  PACELINE_TRY(NoteSkippedStep(outcome));
+}
 
+Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_before) {
+  PACELINE_TRY(NoteSkippedStep(outcome));
   const std::uint64_t done = position_.next_step.value();
-  const bool epoch_ended = EndsEpoch(before, position_.samples);
+  const bool epoch_ended = EndsEpoch(samples_before, position_.samples);
   const auto due = [&](std::uint64_t every) {
     return every == 0 ? epoch_ended : done % every == 0;
   };

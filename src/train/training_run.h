@@ -54,7 +54,9 @@ class TrainingRun {
   Status OpenTrainer();
   Status Restore();
   Status TrainUntilEnd(data::BatchLoader& loader);
-  Status AfterStep(const StepOutcome& outcome, double learning_rate, Instant started);
+  Status AfterStep(const StepOutcome& outcome, std::uint64_t samples_before);
+  void RecordStep(const StepOutcome& outcome, double learning_rate, std::chrono::nanoseconds took,
+                  const job::PhaseTimes& phases);
   Status NoteSkippedStep(const StepOutcome& outcome);
   Status EvaluateNow();
   Status SaveNow();

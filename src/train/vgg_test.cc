@@ -63,7 +63,9 @@ TEST(ActivateAndDrop, GradientFollowsTheMask) {
     EXPECT_NEAR(scale, 1 / 0.6, 1e-4);
     EXPECT_TRUE(torch::equal(output.detach(), input.detach() * scale * kept));
     EXPECT_TRUE(torch::equal(input.grad().ne(0), kept));
-    if (activation == Activation::kRelu) EXPECT_GE(output.min().item<float>(), 0);
+    if (activation == Activation::kRelu) {
+      EXPECT_GE(output.min().item<float>(), 0);
+    }
   }
 }
 

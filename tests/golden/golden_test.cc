@@ -35,8 +35,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Golden{"models.txt", {"models"}},
                       Golden{"models_vgg16.txt", {"models", "vgg16"}},
                       Golden{"models.json", {"models", "--json"}}),
-    [](const auto& info) {
-      std::string name = info.param.file;
+    [](const auto& golden) {
+      std::string name = golden.param.file;
       for (char& c : name) {
         if (c == '.') c = '_';
       }
