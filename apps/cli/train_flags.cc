@@ -95,6 +95,7 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
       "exits 0; --resume goes on from there, bit for bit.",
       "paceline train");
   app.option_defaults()->always_capture_default();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddModelAndData(app, request.config);
   AddExecution(app, request.config);
   AddOptimizer(app, request.config);

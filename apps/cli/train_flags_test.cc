@@ -35,6 +35,12 @@ TEST(ParseTrainArguments, WhatItDoesNotUnderstandIsNamed) {
               StatusIs(Code::kInvalidArgument, HasSubstr("/no/such/file.toml")));
 }
 
+TEST(ParseTrainArguments, TheLastOfARepeatedFlagWins) {
+  const auto request = ParseTrainArguments({"vgg16", "--batch", "3", "--batch", "5"});
+  ASSERT_THAT(request, IsOk());
+  EXPECT_EQ(request->config.batch, 5);
+}
+
 TEST(ParseTrainArguments, AnUnknownKeyInTheFileIsRefused) {
   const testing::TempDir dir;
   testing::WriteFile(dir / "c.toml", "model = \"vgg16\"\nbacth = 3\n");
