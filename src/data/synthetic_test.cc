@@ -28,7 +28,7 @@ std::vector<std::uint8_t> Image(const Synthetic& dataset, std::uint64_t index) {
 TEST(Synthetic, IsAPureFunctionOfSeedSplitAndIndex) {
   const Synthetic small({.seed = 3, .size = 20}), large({.seed = 3, .size = 1000}),
       other({.seed = 4, .size = 20}), held_out({.seed = 3, .size = 20, .split = Split::kTest});
-  for (std::uint64_t index : {19, 0, 7}) {
+  for (std::uint64_t index : {19U, 0U, 7U}) {
     EXPECT_EQ(Image(small, index), Image(large, index));
     EXPECT_NE(Image(small, index), Image(other, index));
     EXPECT_NE(Image(small, index), Image(held_out, index));
