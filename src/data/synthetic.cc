@@ -19,8 +19,8 @@ constexpr std::size_t kPlane = kSide * kSide;
 constexpr std::uint64_t kTestBegin = std::uint64_t{1} << 40;
 constexpr std::uint64_t kPatternCoordinate = ~std::uint64_t{0};
 
-// Directions (turns) and periods (pixels) that a few 3x3 convolutions can tell apart. Less than a
-// quarter turn between them, because the mirror image of a direction is the same class.
+// Directions (turns) and periods (pixels) that a few 3x3 convolutions can tell apart. All within a
+// quarter turn, because the mirror image of a direction is the same class.
 struct Grating {
   double direction;
   double period;
