@@ -55,9 +55,9 @@ void ExpectExactlyOnce(const BatchPlan& plan, std::uint64_t epochs) {
 }
 
 TEST(BatchPlan, GivesEachSampleOfEachEpochExactlyOnce) {
-  for (std::uint64_t size : {1, 2, 10, 97, 256}) {
-    for (std::uint64_t batch : {1, 3, 8, 300}) {
-      for (std::uint64_t shards : {1, 2, 5, 7}) {
+  for (std::uint64_t size : {1U, 2U, 10U, 97U, 256U}) {
+    for (std::uint64_t batch : {1U, 3U, 8U, 300U}) {
+      for (std::uint64_t shards : {1U, 2U, 5U, 7U}) {
         SCOPED_TRACE(::testing::Message() << size << " " << batch << " " << shards);
         const BatchPlan plan = Epochs(3, size, batch, shards);
         ASSERT_THAT(plan.Validate(), IsOk());

@@ -55,7 +55,7 @@ TEST(LearningRate, CosineRisesToBaseAndFallsToFloor) {
 }
 
 TEST(LearningRate, CosineWithNothingAfterWarmUpIsTheFloor) {
-  for (std::uint64_t total : {0, 5, 10}) {
+  for (std::uint64_t total : {0U, 5U, 10U}) {
     const LearningRateSchedule schedule{.kind = LearningRateKind::kCosine,
                                         .base = 1,
                                         .warmup_steps = 10,

@@ -66,7 +66,7 @@ TEST(ExactAuc, DoesNotExistForOneClassOrNan) {
 }
 
 TEST(AucAccumulator, IsCloseToExact) {
-  for (std::size_t count : {100, 1001, 30'000}) {
+  for (std::size_t count : {100U, 1001U, 30'000U}) {
     const Predictions p = Random(count);
     const std::optional<double> exact = ExactAuc(p.scores, p.labels);
     const std::optional<double> bucketed = p.Accumulate(0, count).Value();

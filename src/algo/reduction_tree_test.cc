@@ -140,7 +140,7 @@ TEST(Cover, JoinedUpTheTreeGivesTheSameBitsForEveryPartition) {
 
 TEST(Cover, JoinedUpTheTreeGivesTheSameBitsForRandomPartitionsOfManyShards) {
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 1, 1);
-  for (std::uint64_t shards : {33, 64, 100, 257}) {
+  for (std::uint64_t shards : {33U, 64U, 100U, 257U}) {
     const std::vector<float> leaves = Leaves(shards);
     for (int round = 0; round < 20; ++round) {
       std::vector<std::uint64_t> cuts{0};

@@ -22,8 +22,8 @@ std::vector<std::uint64_t> Take(std::uint64_t seed, std::uint64_t epoch, std::ui
 }
 
 TEST(SampleOrder, HoldsEverySampleExactlyOnce) {
-  for (std::uint64_t size : {1, 2, 3, 7, 64, 65, 1000, 50'000}) {
-    for (std::uint64_t epoch : {0, 1, 2}) {
+  for (std::uint64_t size : {1U, 2U, 3U, 7U, 64U, 65U, 1000U, 50'000U}) {
+    for (std::uint64_t epoch : {0U, 1U, 2U}) {
       std::vector<int> seen(size, 0);
       for (std::uint64_t sample : Take(testing::TestSeed(), epoch, size, size)) {
         ASSERT_LT(sample, size);
@@ -63,7 +63,7 @@ TEST(SampleOrder, LooksShuffled) {
 // Every sample should be equally likely at every place; small sizes are the hard case for a
 // Feistel network, whose halves have one bit.
 TEST(SampleOrder, SmallSizesReachEveryPlaceEquallyOften) {
-  for (std::uint64_t size : {2, 3, 5}) {
+  for (std::uint64_t size : {2U, 3U, 5U}) {
     constexpr std::uint64_t kEpochs = 6000;
     std::vector<std::vector<int>> count(size, std::vector<int>(size, 0));
     for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {

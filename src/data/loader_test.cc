@@ -144,7 +144,7 @@ TEST(BatchLoader, ContentDoesNotDependOnWhoOwnsTheShard) {
 TEST(BatchLoader, StartsAtAnyStep) {
   const Synthetic dataset = Samples();
   const std::vector<Copy> whole = All(dataset, Plan(), Shards(1, 2));
-  for (std::uint64_t first : {1, 6, 7, 1000}) {
+  for (std::uint64_t first : {1U, 6U, 7U, 1000U}) {
     LoaderOptions options = Shards(1, 2);
     options.first_step = Step(first);
     const std::vector<Copy> expected(
@@ -279,7 +279,7 @@ TEST(BatchLoader, ClosesInAnyState) {
 }
 
 TEST(EvalBatches, GoThroughEverySampleInOrderWithAShortLast) {
-  for (std::uint64_t size : {0, 1, 10, 11}) {
+  for (std::uint64_t size : {0U, 1U, 10U, 11U}) {
     const Synthetic dataset = Samples(size);
     for (std::size_t batch_size : {1U, 3U, 10U, 100U}) {
       auto batches = EvalBatches::Create(dataset, batch_size);

