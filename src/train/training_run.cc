@@ -131,6 +131,8 @@ Result<RunSummary> TrainingRun::Run() {
                       .Add("step", first_step_.value())
                       .Add("total_steps", plan_.Steps())
                       .Add("threads", config_.threads));
+  PACELINE_LOG(Info, "training {} from step {} to {} with {} thread(s) in {}", config_.model,
+               first_step_.value(), plan_.Steps(), config_.threads, directory_.path());
   data::LoaderOptions options{
       .augment = config_.augment == "none" ? data::Augment::kNone : data::Augment::kStandard,
       .first_step = first_step_,
@@ -204,6 +206,8 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
                      .Add("applied", outcome.applied)
                      .Add("seconds", ToSeconds(took))
                      .Add("phases_ms", PhaseMilliseconds(phases)));
+  PACELINE_VLOG(1, "step {} loss {} gradient norm {} in {} ms", position_.next_step.value(),
+                outcome.loss, outcome.gradient_norm, 1e3 * ToSeconds(took));
   ShowProgress();
 }
 
@@ -271,6 +275,7 @@ Status TrainingRun::SaveNow() {
                            .Add("step", position_.next_step.value())
                            .Add("ok", saved.ok())
                            .Add("message", saved.message()));
+  PACELINE_LOG(Info, "checkpoint at step {}: {}", position_.next_step.value(), saved.ToString());
   if (saved.ok()) {
     saved_at_ = position_.next_step;
   } else {
