@@ -62,7 +62,7 @@ class Checker:
     def refuse_own(self, path, target):
         """Why this file may not include our header `target`; None when it may."""
         folder = path.parts[1] if path.parts[0] == "src" else "apps"
-        is_test = path.name.endswith("_test.cc")
+        is_test = path.stem.endswith(("_test", "_test_util"))
         used, slash, _ = target.partition("/")
         if folder == "apps" and (self.root / "apps" / target).exists():
             return None

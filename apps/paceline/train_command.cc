@@ -52,6 +52,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
     ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
   }
   std::vector<char*> argv;
+  argv.reserve(worker.size() + 1);
   for (std::string& argument : worker) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(argv[0], argv.data());

@@ -1,8 +1,11 @@
 // paceline-worker: the trainer, the only program that links libtorch. `paceline train` starts it
 // with the same arguments and the run directory made explicit.
-#include <cstdio>
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +73,7 @@ Result<train::RunSummary> Train(job::TrainConfig& config) {
   disk::PosixFileSystem posix;
   disk::FaultyFileSystem file_system(posix, faults.file_system);
   job::InstallStopSignals();
+  ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
   train::SetTorchThreads(static_cast<int>(config.threads));
   PACELINE_ASSIGN(auto run, train::TrainingRun::Open(
                                 config, {.clock = SystemClock(),

@@ -23,7 +23,8 @@ double InverseSqrt(const LearningRateSchedule& schedule, std::uint64_t step) {
 
 double StepDecay(const LearningRateSchedule& schedule, std::uint64_t step) {
   if (schedule.decay_every == 0) return schedule.base;
-  return schedule.base * std::pow(schedule.gamma, static_cast<double>(step / schedule.decay_every));
+  const std::uint64_t decays = step / schedule.decay_every;
+  return schedule.base * std::pow(schedule.gamma, static_cast<double>(decays));
 }
 
 // step >= warmup_steps.

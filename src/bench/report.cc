@@ -118,7 +118,7 @@ Chart MakeChart(const SingleNodeResults& results, const Batches& batches, std::s
 HtmlTable MakeTable(const SingleNodeResults& results, const Batches& batches, std::size_t first,
                     const std::function<std::string(const Cell&)>& format) {
   HtmlTable table;
-  table.header.push_back("Batch size");
+  table.header.emplace_back("Batch size");
   for (const BatchSummary& batch : batches) table.header.push_back(std::to_string(batch.batch));
   for (std::size_t i = first; i < results.systems.size(); ++i) {
     if (!Ran(results.systems[i])) continue;

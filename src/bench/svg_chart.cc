@@ -135,7 +135,8 @@ std::string BarChartSvg(const Chart& chart, ChartSize size) {
   std::string svg = Open(chart, size, g.width, height);
   svg += Text(0, 14, chart.value_label, {"label", "start", g.font});
   svg += Legend(chart, 36, g.font);
-  for (double tick = 0; tick <= top_value + step / 2; tick += step) {
+  for (int i = 0; i <= std::lround(top_value / step); ++i) {
+    const double tick = i * step;
     svg += Line(tick == 0 ? "axis" : "grid", g.left, y_of(tick), g.width - g.right, y_of(tick));
     svg += Text(g.left - 8, y_of(tick) + 4, FormatTick(tick, step), {"label", "end", g.font});
   }
@@ -178,7 +179,8 @@ std::string DotChartSvg(const Chart& chart, double reference, ChartSize size) {
 
   std::string svg = Open(chart, size, g.width, base + 46);
   if (chart.series.size() > 1) svg += Legend(chart, 14, g.font);
-  for (double tick = low; tick <= high + step / 2; tick += step) {
+  for (int i = 0; i <= std::lround((high - low) / step); ++i) {
+    const double tick = low + i * step;
     svg += Line("grid", x_of(tick), top, x_of(tick), base);
     svg += Text(x_of(tick), base + 18, FormatTick(tick, step), {"label", "middle", g.font});
   }

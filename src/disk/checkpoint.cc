@@ -121,7 +121,7 @@ Status CheckpointStore::VerifyNew(const RootLayout& before, Generation generatio
     for (const ManifestFile& file : manifest.files) PACELINE_TRY(VerifyFile(fs_, dir, file));
     return {};
   };
-  const Status status = verify();
+  Status status = verify();
   if (status.ok() || status.code() == Code::kDisk) return status;
   // What was just written came back different. It must not count as one of those to keep.
   static_cast<void>(SetAside(before, generation));

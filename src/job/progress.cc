@@ -31,7 +31,7 @@ int TerminalWidth() {
 
 std::string RenderDuration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   const std::int64_t hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest)
                    : fmt::format("{}:{:02}", minutes, rest);
@@ -48,7 +48,7 @@ std::string RenderProgress(const ProgressState& state, int width) {
                   state.samples_per_second, RenderDuration(state.seconds_left));
   const int room = width - static_cast<int>(head.size() + tail.size());
   const int bar = std::clamp(room, 0, 30);
-  const int filled = static_cast<int>(share * bar + 0.5);
+  const int filled = static_cast<int>(std::lround(share * bar));
   const std::string line = head + std::string(static_cast<std::size_t>(filled), '#') +
                            std::string(static_cast<std::size_t>(bar - filled), ' ') + tail;
   return line.substr(0, static_cast<std::size_t>(std::max(width, 0)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -87,7 +88,7 @@ void PhiloxLanes(std::uint64_t key, std::uint64_t group, Lanes& out) {
 #endif
 
 std::uint32_t Threshold(const DropoutOptions& options) {
-  return static_cast<std::uint32_t>(options.probability * 65536.0F + 0.5F);
+  return static_cast<std::uint32_t>(std::lround(options.probability * 65536.0F));
 }
 
 // keep[i] = all ones where element i of this group survives the draw, else 0. Element

@@ -59,16 +59,14 @@ const std::vector<ModelCard>& Catalog() {
 }
 
 Result<const ModelCard*> FindModel(std::string_view name) {
-  const ModelCard* nearest = nullptr;
-  std::size_t nearest_distance = 0;
-  for (const ModelCard& card : Catalog()) {
-    if (card.name == name) return &card;
-    const std::size_t distance = EditDistance(name, card.name);
-    if (nearest == nullptr || distance < nearest_distance) {
-      nearest = &card;
-      nearest_distance = distance;
-    }
-  }
+  const auto& catalog = Catalog();
+  const auto exact = std::find_if(catalog.begin(), catalog.end(),
+                                  [&](const ModelCard& card) { return card.name == name; });
+  if (exact != catalog.end()) return &*exact;
+  const auto nearest =
+      std::min_element(catalog.begin(), catalog.end(), [&](const ModelCard& a, const ModelCard& b) {
+        return EditDistance(name, a.name) < EditDistance(name, b.name);
+      });
   return Status::Error(Code::kInvalidArgument,
                        fmt::format("unknown model '{}'; did you mean '{}'? `paceline models` "
                                    "lists all",
