@@ -51,7 +51,8 @@ void AddFlags(CLI::App& app, Arguments& arguments) {
   app.add_option("--peers", options.peers, "Peers to run beside Paceline; 'none' for none")
       ->delimiter(',');
   app.add_option("--rounds", options.config.rounds, "Measured rounds, systems taking turns");
-  app.add_option("--steps", options.config.steps_per_round, "Training steps in a round");
+  app.add_option("--samples", options.config.samples_per_round,
+                 "A round is as many steps as make this many samples");
   app.add_option("--out", arguments.out, "Folder for results.json, report.html and logs");
   app.add_flag("--json", arguments.json, "Print the results as one JSON object");
 }
@@ -99,7 +100,7 @@ int SingleNode(const std::vector<std::string>& raw) {
     return Fail(kName, written);
   }
   if (arguments.json) {
-    fmt::print("{}\n", bench::ToJson(outcome.results));
+    fmt::print("{}\n", bench::ToJson(outcome.results, bench::JsonStyle::kOneLine));
   } else {
     fmt::print("{}\nreport: {}/report.html\n", bench::SingleNodeTable(outcome.results),
                arguments.out);

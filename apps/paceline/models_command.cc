@@ -57,11 +57,9 @@ void PrintCard(const ModelCard& card) {
 }
 
 void PrintJson() {
-  std::string list;
-  for (const ModelCard& card : model::Catalog()) {
-    list += (list.empty() ? "" : ", ") + CardJson(card).Text();
-  }
-  fmt::print("{}\n", JsonObject().AddRaw("models", "[" + list + "]").Text());
+  std::vector<JsonObject> cards;
+  for (const ModelCard& card : model::Catalog()) cards.push_back(CardJson(card));
+  fmt::print("{}\n", JsonObject().Add("models", cards).Text());
 }
 
 }  // namespace

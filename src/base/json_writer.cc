@@ -66,10 +66,13 @@ JsonObject& JsonObject::Add(std::string_view key, bool value) {
 
 JsonObject& JsonObject::Add(std::string_view key, const std::vector<std::string>& values) {
   std::string list;
-  for (const std::string& value : values) {
-    if (!list.empty()) list += ", ";
-    list += JsonQuote(value);
-  }
+  for (const std::string& value : values) list += (list.empty() ? "" : ", ") + JsonQuote(value);
+  return AddRaw(key, "[" + list + "]");
+}
+
+JsonObject& JsonObject::Add(std::string_view key, const std::vector<JsonObject>& values) {
+  std::string list;
+  for (const JsonObject& value : values) list += (list.empty() ? "" : ", ") + value.Text();
   return AddRaw(key, "[" + list + "]");
 }
 

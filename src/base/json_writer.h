@@ -30,6 +30,7 @@ class JsonObject {
     return AddRaw(key, value.Text());
   }
   JsonObject& Add(std::string_view key, const std::vector<std::string>& values);
+  JsonObject& Add(std::string_view key, const std::vector<JsonObject>& values);
 
   // `json` is already JSON text.
   JsonObject& AddRaw(std::string_view key, std::string_view json);

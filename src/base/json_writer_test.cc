@@ -15,9 +15,10 @@ TEST(JsonObject, KeepsOrderAndNests) {
                 .Add("resumed", false)
                 .Add("phases", inner)
                 .Add("names", std::vector<std::string>{"a", "b"})
+                .Add("list", std::vector<JsonObject>{inner, JsonObject()})
                 .Text(),
             R"({"model": "vgg16", "steps": 7, "resumed": false, "phases": {"data": 0.25}, )"
-            R"("names": ["a", "b"]})");
+            R"("names": ["a", "b"], "list": [{"data": 0.25}, {}]})");
 }
 
 TEST(JsonObject, NumbersThatJsonLacksBecomeNull) {

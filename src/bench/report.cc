@@ -186,9 +186,10 @@ PageSection MethodSection(const SingleNodeConfig& config) {
       "How it was measured",
       ParagraphHtml(fmt::format(
           "For each batch size all systems are started once and stay alive. In every round each "
-          "of them performs {} while the others wait blocked; the order flips "
+          "of them performs as many steps as make {} samples (at least one) while the others wait "
+          "blocked; the order flips "
           "from round to round, so a disturbance of the machine hits all of them.{}",
-          Plural(config.steps_per_round, "training step"), place)) +
+          config.samples_per_round, place)) +
           ParagraphHtml(fmt::format(
               "A step is a whole one: fetching and normalising the batch, forward, backward, "
               "Adam. Before the {} that count, each system warms up with {}. Every "

@@ -27,7 +27,7 @@ std::size_t Count(const std::string& text, const std::string& part) {
 TEST(SingleNodeTable, LooksLikeThis) {
   EXPECT_EQ(
       SingleNodeTable(SampleResults()),
-      R"(vgg16 training, samples/s; 1 thread pinned to CPU 1; median ± MAD of 3 rounds of 1 step
+      R"(vgg16 training, samples/s; 1 thread pinned to CPU 1; median ± MAD of 3 rounds of 128 samples or more
 
 Batch size                             32             128
 Paceline 0.1.0              64.00 ± 14.00    64.00 ± 0.00

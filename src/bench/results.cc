@@ -33,26 +33,12 @@ Json ToJson(const std::optional<Summary>& summary) {
           {"max", summary->max},       {"mean", summary->mean}, {"count", summary->count}};
 }
 
-Json ToJson(const job::Machine& machine) {
-  return {{"cpu_model", machine.cpu_model},
-          {"cpu_flags", fmt::format("{}", fmt::join(machine.cpu_flags, " "))},
-          {"cores", machine.cores},
-          {"cores_online", machine.cores_online},
-          {"memory_bytes", machine.memory_bytes},
-          {"memory_available_bytes", machine.memory_available_bytes},
-          {"os", machine.os},
-          {"kernel", machine.kernel},
-          {"governor", machine.governor},
-          {"load_average", machine.load_average},
-          {"swap_on", machine.swap_on}};
-}
-
 Json ToJson(const SingleNodeConfig& config) {
   return {{"model", config.model},
           {"threads", config.threads},
           {"cpu", OrNull(config.cpu)},
           {"rounds", config.rounds},
-          {"steps_per_round", config.steps_per_round},
+          {"samples_per_round", config.samples_per_round},
           {"warmup_steps", config.warmup_steps}};
 }
 
@@ -114,7 +100,7 @@ SingleNodeConfig ReadConfig(JsonReader json) {
   config.threads = ToInt(json.Integer("threads"));
   if (const auto cpu = json.OptionalNumber("cpu")) config.cpu = ToInt(json.Integer("cpu"));
   config.rounds = ToInt(json.Integer("rounds"));
-  config.steps_per_round = ToInt(json.Integer("steps_per_round"));
+  config.samples_per_round = ToInt(json.Integer("samples_per_round"));
   config.warmup_steps = ToInt(json.Integer("warmup_steps"));
   return config;
 }
@@ -132,7 +118,11 @@ BatchRuns ReadBatch(JsonReader json) {
 
 }  // namespace
 
-std::string ToJson(const SingleNodeResults& results) {
+int StepsPerRound(const SingleNodeConfig& config, int batch) {
+  return std::max(1, (config.samples_per_round + batch - 1) / batch);
+}
+
+std::string ToJson(const SingleNodeResults& results, JsonStyle style) {
   Json systems = Json::array();
   for (const SystemInfo& system : results.systems) {
     systems.push_back({{"name", system.name},
@@ -151,14 +141,15 @@ std::string ToJson(const SingleNodeResults& results) {
                      {"started_unix", results.provenance.started_unix},
                      {"commit", results.provenance.commit},
                      {"dirty", results.provenance.dirty},
-                     {"machine", ToJson(results.machine)},
+                     {"machine", Json::parse(results.machine.Json().Text())},
                      {"config", ToJson(results.config)},
                      {"systems", std::move(systems)},
                      {"batches", std::move(batches)},
                      {"warnings", Warnings(results)},
                      {"summary", SummaryToJson(results)}};
   // A system may print any bytes as its name; NaN becomes null in dump().
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(style == JsonStyle::kIndented ? 2 : -1, ' ', false,
+                   Json::error_handler_t::replace);
 }
 
 Result<SingleNodeResults> SingleNodeFromJson(std::string_view text) {

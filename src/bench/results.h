@@ -24,9 +24,13 @@ struct SingleNodeConfig {
   int threads = 1;
   std::optional<int> cpu;  // every process is pinned to it
   int rounds = 7;
-  int steps_per_round = 1;
+  // A round is as many steps as make this many samples, so that a small batch is not measured by a
+  // moment.
+  int samples_per_round = 128;
   int warmup_steps = 1;
 };
+
+int StepsPerRound(const SingleNodeConfig& config, int batch);
 
 // One system. The first of a result is ours, the others are its peers.
 struct SystemInfo {
@@ -55,7 +59,7 @@ struct BatchRuns {
 //   schema, name, partial (bool), failure (why, or ""), command_line, started_unix, commit, dirty,
 //   machine{cpu_model, cpu_flags "a b c", cores, cores_online, memory_bytes,
 //           memory_available_bytes, os, kernel, governor, load_average, swap_on},
-//   config{model, threads, cpu|null, rounds, steps_per_round, warmup_steps},
+//   config{model, threads, cpu|null, rounds, samples_per_round, warmup_steps},
 //   systems[{name, version, params, tensors, unavailable}],
 //   batches[{batch, systems[{seconds[], samples, max_rss_bytes, last_loss|null}]}],
 //   warnings[text],
@@ -73,7 +77,8 @@ struct SingleNodeResults {
   std::string failure;
 };
 
-std::string ToJson(const SingleNodeResults& results);
+enum class JsonStyle { kIndented, kOneLine };
+std::string ToJson(const SingleNodeResults& results, JsonStyle style = JsonStyle::kIndented);
 // kBadData names the first field that is wrong.
 Result<SingleNodeResults> SingleNodeFromJson(std::string_view text);
 

@@ -189,7 +189,7 @@ Status Harness::Round(int round, int batch, BatchRuns* runs) {
   for (std::size_t turn = 0; turn < servers_.size(); ++turn) {
     const std::size_t i = round % 2 == 0 ? turn : servers_.size() - 1 - turn;
     if (!servers_[i]) continue;
-    auto timing = servers_[i]->Run(options_.config.steps_per_round, stop_);
+    auto timing = servers_[i]->Run(StepsPerRound(options_.config, batch), stop_);
     if (!timing.ok()) return timing.status();
     SystemRuns& system = runs->systems[i];
     system.seconds.push_back(timing->seconds);
@@ -233,7 +233,7 @@ Status Validate(const SingleNodeOptions& options) {
     if (batch < 2) return Invalid(fmt::format("batch size {} is below 2", batch));
   }
   if (config.rounds < 1) return Invalid("rounds must be at least 1");
-  if (config.steps_per_round < 1) return Invalid("steps per round must be at least 1");
+  if (config.samples_per_round < 1) return Invalid("samples per round must be at least 1");
   if (config.warmup_steps < 0) return Invalid("warm-up steps must not be negative");
   if (config.threads < 1) return Invalid("threads must be at least 1");
   if (config.cpu && config.threads > 1) {

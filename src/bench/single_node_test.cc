@@ -94,7 +94,7 @@ TEST_F(SingleNode, SystemsTakeTurnsAndTheOrderFlips) {
 TEST_F(SingleNode, KeepsTheRawSecondsOfEveryRoundButNotOfTheWarmUp) {
   SingleNodeOptions options = Options(kOurs, kPeer);
   options.batches = {32, 64};
-  options.config.steps_per_round = 2;
+  options.config.samples_per_round = 128;
   const SingleNodeOutcome outcome = Run(options);
   ASSERT_THAT(outcome.status, IsOk());
   EXPECT_FALSE(outcome.results.partial);

@@ -95,9 +95,10 @@ std::string Plural(int count, const char* noun) {
 }
 
 std::string DescribeConfig(const SingleNodeConfig& config) {
-  return fmt::format("{}{}; median ± MAD of {} of {}", Plural(config.threads, "thread"),
+  return fmt::format("{}{}; median ± MAD of {} of {} samples or more",
+                     Plural(config.threads, "thread"),
                      config.cpu ? fmt::format(" pinned to CPU {}", *config.cpu) : "",
-                     Plural(config.rounds, "round"), Plural(config.steps_per_round, "step"));
+                     Plural(config.rounds, "round"), config.samples_per_round);
 }
 
 std::string SingleNodeTable(const SingleNodeResults& results) {

@@ -28,7 +28,7 @@ struct CheckpointMeta {
   Generation generation;
   Step step;
   std::uint64_t epoch = 0;
-  std::uint64_t sample_position = 0;  // samples of this epoch that are already used
+  std::uint64_t sample_position = 0;  // samples used since the start, over all epochs
   std::uint64_t world_size = 0;
   std::uint64_t seed = 0;
   std::string optimizer;

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "base/unique_fd.h"
 
 namespace paceline::job {
@@ -306,28 +306,19 @@ std::string DoctorText(const std::vector<Finding>& findings) {
 }
 
 std::string DoctorJson(const DoctorFacts& facts, const std::vector<Finding>& findings) {
-  const Machine& machine = facts.machine;
-  nlohmann::json json;
-  json["ok"] = DoctorExitCode(findings) == 0;
-  json["machine"] = {{"cpu_model", machine.cpu_model},
-                     {"cores", machine.cores},
-                     {"cores_online", machine.cores_online},
-                     {"memory_bytes", machine.memory_bytes},
-                     {"memory_available_bytes", machine.memory_available_bytes},
-                     {"os", machine.os},
-                     {"kernel", machine.kernel},
-                     {"governor", machine.governor},
-                     {"load_average", machine.load_average},
-                     {"swap_on", machine.swap_on}};
-  json["findings"] = nlohmann::json::array();
+  std::vector<JsonObject> list;
   for (const Finding& finding : findings) {
-    json["findings"].push_back({{"level", LevelName(finding.level)},
-                                {"subject", finding.subject},
-                                {"what", finding.what},
-                                {"remedy", finding.remedy}});
+    list.push_back(JsonObject()
+                       .Add("level", LevelName(finding.level))
+                       .Add("subject", finding.subject)
+                       .Add("what", finding.what)
+                       .Add("remedy", finding.remedy));
   }
-  // A model name or a path may hold bytes that are not UTF-8; they must not end the program.
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonObject()
+      .Add("ok", DoctorExitCode(findings) == 0)
+      .Add("machine", facts.machine.Json())
+      .Add("findings", list)
+      .Text();
 }
 
 int DoctorExitCode(const std::vector<Finding>& findings) {

@@ -12,6 +12,9 @@
 #include <sstream>
 #include <string_view>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace paceline::job {
 
 namespace {
@@ -153,6 +156,21 @@ Machine ReadMachineBelow(const std::string& root, int affinity_cores) {
   const std::string swaps = Slurp(root + "/proc/swaps");  // a heading, then one line a device
   machine.swap_on = std::count(swaps.begin(), swaps.end(), '\n') > 1;
   return machine;
+}
+
+JsonObject Machine::Json() const {
+  return JsonObject()
+      .Add("cpu_model", cpu_model)
+      .Add("cpu_flags", fmt::format("{}", fmt::join(cpu_flags, " ")))
+      .Add("cores", cores)
+      .Add("cores_online", cores_online)
+      .Add("memory_bytes", memory_bytes)
+      .Add("memory_available_bytes", memory_available_bytes)
+      .Add("os", os)
+      .Add("kernel", kernel)
+      .Add("governor", governor)
+      .Add("load_average", load_average)
+      .Add("swap_on", swap_on);
 }
 
 bool Machine::HasFlag(const std::string& flag) const {

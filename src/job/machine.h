@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
+
 namespace paceline::job {
 
 // What this machine is, for provenance and for `paceline doctor`. Unknown texts are empty,
@@ -22,6 +24,7 @@ struct Machine {
   bool swap_on = false;
 
   bool HasFlag(const std::string& flag) const;
+  JsonObject Json() const;  // fields as above; cpu_flags as one text
 };
 
 Machine ReadMachine();
