@@ -91,29 +91,15 @@ std::uint32_t Threshold(const DropoutOptions& options) {
   return static_cast<std::uint32_t>(std::lround(options.probability * 65536.0F));
 }
 
-// keep[i] = all ones where element i of this group survives the draw, else 0. Element
-// 8 * piece + lane takes the piece-th 16 bits of its lane's block.
-void KeepBits(const Lanes& random, std::uint32_t threshold, std::uint32_t* keep) {
+// Element 8 * piece + lane takes the piece-th 16 bits of its lane's block.
+void KeepGroup(const Lanes& random, std::uint32_t threshold, std::uint8_t* keep) {
   for (std::size_t piece = 0; piece < kDropoutGroup / kLanes; ++piece) {
     const std::uint32_t* word = random.word[piece / 2];
     const unsigned shift = piece % 2 == 0 ? 0 : 16;
     for (std::size_t l = 0; l < kLanes; ++l) {
-      keep[piece * kLanes + l] = ((word[l] >> shift) & 0xFFFF) >= threshold ? 0xFFFFFFFF : 0;
+      keep[piece * kLanes + l] =
+          static_cast<std::uint8_t>(((word[l] >> shift) & 0xFFFF) >= threshold ? 1 : 0);
     }
-  }
-}
-
-// Masks are applied as bits, not as branches: a random branch costs ten times the multiplication.
-void Apply(const std::uint32_t* keep, float floor, float scale, std::span<float> values,
-           std::span<std::uint8_t> mask) {
-  float* __restrict v = values.data();
-  std::uint8_t* __restrict m = mask.data();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    // Not "v > floor keeps": NaN must pass through, or it would be hidden from the NaN policy.
-    const std::uint32_t above = v[i] <= floor ? 0 : 0xFFFFFFFF;
-    const std::uint32_t bits = keep[i] & above;
-    v[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(v[i] * scale) & bits);
-    m[i] = static_cast<std::uint8_t>(bits & 1);
   }
 }
 
@@ -123,34 +109,29 @@ float DropoutScale(const DropoutOptions& options) {
   return 65536.0F / static_cast<float>(65536U - Threshold(options));
 }
 
-void DropoutForward(const DropoutOptions& options, std::size_t first, std::span<float> values,
-                    std::span<std::uint8_t> mask) {
+void DropoutMask(const DropoutOptions& options, std::size_t first, std::span<std::uint8_t> mask) {
   PACELINE_CHECK(first % kDropoutGroup == 0, "ranges begin at a group");
-  PACELINE_CHECK(values.size() == mask.size(), "one mask byte per value");
   PACELINE_CHECK(options.probability >= 0.0F && options.probability < 1.0F, "probability in [0,1)");
   const std::uint32_t threshold = Threshold(options);
-  const float scale = DropoutScale(options);
-  const float floor = options.relu ? 0.0F : -__builtin_inff();
   Lanes random;
-  std::uint32_t keep[kDropoutGroup];
-  for (std::size_t begin = 0; begin < values.size(); begin += kDropoutGroup) {
+  for (std::size_t begin = 0; begin < mask.size(); begin += kDropoutGroup) {
     PhiloxLanes(options.key, (first + begin) / kDropoutGroup, random);
-    KeepBits(random, threshold, keep);
-    const std::size_t count = std::min(kDropoutGroup, values.size() - begin);
-    Apply(keep, floor, scale, values.subspan(begin, count), mask.subspan(begin, count));
+    std::uint8_t keep[kDropoutGroup];
+    KeepGroup(random, threshold, keep);
+    std::copy_n(keep, std::min(kDropoutGroup, mask.size() - begin), mask.data() + begin);
   }
 }
 
-void MaskedScale(std::span<const float> gradient, std::span<const std::uint8_t> mask, float scale,
+void MaskedScale(std::span<const float> values, std::span<const std::uint8_t> mask, float scale,
                  std::span<float> out) {
-  PACELINE_CHECK(gradient.size() == mask.size() && gradient.size() == out.size(),
+  PACELINE_CHECK(values.size() == mask.size() && values.size() == out.size(),
                  "one mask byte per value");
-  const float* g = gradient.data();
+  const float* v = values.data();
   const std::uint8_t* m = mask.data();
   float* o = out.data();
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const std::uint32_t bits = 0U - m[i];
-    o[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(g[i] * scale) & bits);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // Bits, not a branch: a random branch costs ten times the multiplication.
+    o[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(v[i] * scale) & (0U - m[i]));
   }
 }
 

@@ -1,11 +1,11 @@
 #include "train/dropout.h"
 
+#include <algorithm>
 #include <span>
 
 #include <torch/torch.h>
 
 #include "base/rng.h"
-#include "kernel/dropout.h"
 
 namespace paceline::train {
 
@@ -17,63 +17,55 @@ using torch::autograd::variable_list;
 constexpr std::int64_t kGroup = kernel::kDropoutGroup;
 constexpr std::int64_t kGroupsPerTask = 512;  // 32 Ki elements: tens of microseconds of work
 
-// Runs body(first, count) over ranges of elements that begin at a dropout group.
-template <typename Body>
-void OverGroups(std::int64_t elements, const Body& body) {
-  const std::int64_t groups = (elements + kGroup - 1) / kGroup;
-  at::parallel_for(0, groups, kGroupsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * kGroup;
-    body(static_cast<std::size_t>(first),
-         static_cast<std::size_t>(std::min(end * kGroup, elements) - first));
-  });
-}
-
-template <typename T>
-std::span<T> Range(const at::Tensor& tensor, std::size_t first, std::size_t count) {
-  return {tensor.data_ptr<T>() + first, count};
+at::Tensor Apply(const at::Tensor& values, const at::Tensor& mask, double scale) {
+  at::Tensor result = at::empty_like(values);
+  const auto count = static_cast<std::size_t>(values.numel());
+  kernel::MaskedScale({values.data_ptr<float>(), count}, {mask.data_ptr<std::uint8_t>(), count},
+                      static_cast<float>(scale), {result.data_ptr<float>(), count});
+  return result;
 }
 
 class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
-  static at::Tensor forward(AutogradContext* context, at::Tensor values, std::int64_t key,
-                            double probability, bool relu) {
-    const kernel::DropoutOptions options{.key = static_cast<std::uint64_t>(key),
-                                         .probability = static_cast<float>(probability),
-                                         .relu = relu};
-    at::Tensor mask = at::empty(values.sizes(), values.options().dtype(at::kByte));
-    OverGroups(values.numel(), [&](std::size_t first, std::size_t count) {
-      kernel::DropoutForward(options, first, Range<float>(values, first, count),
-                             Range<std::uint8_t>(mask, first, count));
-    });
-    context->mark_dirty({values});
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& values,
+                            const at::Tensor& mask, double scale) {
     context->save_for_backward({mask});
-    context->saved_data["scale"] = static_cast<double>(kernel::DropoutScale(options));
-    return values;
+    context->saved_data["scale"] = scale;
+    return Apply(values, mask, scale);
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const at::Tensor mask = context->get_saved_variables()[0];
-    const at::Tensor gradient = gradients[0].contiguous();
-    const auto scale = static_cast<float>(context->saved_data["scale"].toDouble());
-    at::Tensor result = at::empty_like(gradient);
-    OverGroups(gradient.numel(), [&](std::size_t first, std::size_t count) {
-      kernel::MaskedScale(Range<float>(gradient, first, count),
-                          Range<std::uint8_t>(mask, first, count), scale,
-                          Range<float>(result, first, count));
-    });
-    return {result, at::Tensor(), at::Tensor(), at::Tensor()};
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {Apply(gradients[0].contiguous(), context->get_saved_variables()[0],
+                  context->saved_data["scale"].toDouble()),
+            at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor ActivateAndDrop(at::Tensor input, Activation activation, float probability,
-                           const ForwardContext& context, std::uint64_t layer) {
-  const bool relu = activation == Activation::kRelu;
-  if (!context.training || probability == 0.0F) return relu ? at::relu_(input) : input;
-  const std::uint64_t key = DeriveKey(context.dropout_key, Purpose::kDropout, layer, 0);
-  return DropoutFunction::apply(input.contiguous(), static_cast<std::int64_t>(key),
-                                double{probability}, relu);
+kernel::DropoutOptions ForwardContext::Dropout(std::uint64_t layer, float probability) const {
+  return {.key = DeriveKey(dropout_key, Purpose::kDropout, layer, 0), .probability = probability};
+}
+
+at::Tensor DropoutMask(at::IntArrayRef sizes, const kernel::DropoutOptions& options) {
+  at::Tensor mask = at::empty(sizes, at::kByte);
+  const std::int64_t elements = mask.numel();
+  auto* bytes = mask.data_ptr<std::uint8_t>();
+  const std::int64_t groups = (elements + kGroup - 1) / kGroup;
+  at::parallel_for(0, groups, kGroupsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * kGroup;
+    const auto count = static_cast<std::size_t>(std::min(end * kGroup, elements) - first);
+    kernel::DropoutMask(options, static_cast<std::size_t>(first), {bytes + first, count});
+  });
+  return mask;
+}
+
+at::Tensor Dropout(const at::Tensor& input, float probability, const ForwardContext& context,
+                   std::uint64_t layer) {
+  if (!context.training || probability == 0.0F) return input;
+  const kernel::DropoutOptions options = context.Dropout(layer, probability);
+  return DropoutFunction::apply(input.contiguous(), DropoutMask(input.sizes(), options),
+                                double{kernel::DropoutScale(options)});
 }
 
 }  // namespace paceline::train

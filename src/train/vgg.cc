@@ -6,9 +6,6 @@ namespace paceline::train {
 
 namespace {
 
-constexpr double kNormMomentum = 0.1;  // PyTorch's convention; Fluid calls it 0.9
-constexpr double kNormEpsilon = 1e-5;
-
 // Holds numbered layers, so that names come out as "features.0.weight".
 struct Container : torch::nn::Module {};
 
@@ -51,10 +48,7 @@ class Vgg::Section {
 
   void Norm(std::int64_t channels, Block& block) {
     auto norm = Register(std::make_shared<NormState>(channels));
-    block.scale = norm->weight;
-    block.shift = norm->bias;
-    block.running_mean = norm->running_mean;
-    block.running_variance = norm->running_var;
+    block.norm = {norm->weight, norm->bias, norm->running_mean, norm->running_var};
     tensors_ += 2;
   }
 
@@ -107,23 +101,15 @@ Vgg::Vgg(const model::VggSpec& spec, std::uint64_t seed)
   last_ = classifier.Linear(spec.fully_connected, spec.classes);
 }
 
-torch::Tensor Vgg::NormActivateDrop(torch::Tensor input, Block& block,
-                                    const ForwardContext& context, std::uint64_t layer) {
-  torch::Tensor normal =
-      at::batch_norm(input, block.scale, block.shift, block.running_mean, block.running_variance,
-                     context.training, kNormMomentum, kNormEpsilon, /*cudnn_enabled=*/false);
-  return ActivateAndDrop(normal, Activation::kRelu, block.dropout, context, layer);
-}
-
 torch::Tensor Vgg::Forward(torch::Tensor images, const ForwardContext& context) {
   std::uint64_t layer = 0;
   torch::Tensor x = std::move(images);
   for (Block& block : convolutions_) {
-    x = NormActivateDrop(block.conv->forward(x), block, context, layer++);
+    x = NormReluDropout(block.conv->forward(x), block.norm, block.dropout, context, layer++);
     if (block.pool_after) x = at::max_pool2d(x, {2, 2});
   }
-  x = ActivateAndDrop(x.flatten(1), Activation::kNone, classifier_dropout_, context, layer++);
-  x = NormActivateDrop(hidden_.linear->forward(x), hidden_, context, layer++);
+  x = Dropout(x.flatten(1), classifier_dropout_, context, layer++);
+  x = NormReluDropout(hidden_.linear->forward(x), hidden_.norm, hidden_.dropout, context, layer++);
   return last_->forward(second_->forward(x));
 }
 

@@ -8,6 +8,7 @@
 
 #include "model/vgg_spec.h"
 #include "train/image_model.h"
+#include "train/norm_relu_dropout.h"
 
 namespace paceline::train {
 
@@ -19,20 +20,17 @@ class Vgg final : public ImageModel {
   torch::Tensor Forward(torch::Tensor images, const ForwardContext& context) override;
 
  private:
-  // Batch norm, ReLU and dropout after a convolution or a fully connected layer.
+  // A convolution or a fully connected layer, then batch norm, ReLU and dropout.
   struct Block {
     torch::nn::Conv2d conv{nullptr};
     torch::nn::Linear linear{nullptr};
-    torch::Tensor scale, shift, running_mean, running_variance;
+    NormTensors norm;
     float dropout = 0;
     bool pool_after = false;
   };
 
   // Adds a layer under its number in the section, as torch::nn::Sequential would.
   class Section;
-
-  torch::Tensor NormActivateDrop(torch::Tensor input, Block& block, const ForwardContext& context,
-                                 std::uint64_t layer);
 
   std::vector<Block> convolutions_;
   Block hidden_;

@@ -1,4 +1,4 @@
-// The torch module against its model card, and the fused activation against its definition.
+// The torch module against its model card, and the fused layers against PyTorch's.
 #include "train/vgg.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +8,7 @@
 #include "testing/status_matchers.h"
 #include "train/dropout.h"
 #include "train/image_model.h"
+#include "train/norm_relu_dropout.h"
 #include "train/parameters.h"
 
 namespace paceline::train {
@@ -51,38 +52,82 @@ TEST(BuildImageModel, AnUnknownNameIsRefused) {
   EXPECT_THAT(BuildImageModel("vgg17", 1), StatusIs(Code::kInvalidArgument, HasSubstr("vgg17")));
 }
 
-TEST(ActivateAndDrop, GradientFollowsTheMask) {
-  const ForwardContext context{.training = true, .dropout_key = 11};
-  for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
-    torch::Tensor input = torch::linspace(-1, 1, 1001).requires_grad_(true);
-    const torch::Tensor output = ActivateAndDrop(input * 1, activation, 0.4F, context, 3);
-    output.sum().backward();
-    const torch::Tensor kept = output.ne(0);
-    // Kept elements pass value and gradient on, scaled by the same factor; the others pass nothing.
-    const float scale = input.grad().max().item<float>();
-    EXPECT_NEAR(scale, 1 / 0.6, 1e-4);
-    EXPECT_TRUE(torch::equal(output.detach(), input.detach() * scale * kept));
-    EXPECT_TRUE(torch::equal(input.grad().ne(0), kept));
-    if (activation == Activation::kRelu) {
-      EXPECT_GE(output.min().item<float>(), 0);
-    }
-  }
+TEST(Dropout, GradientFollowsTheMask) {
+  torch::Tensor input = torch::linspace(-1, 1, 1001).requires_grad_(true);
+  const torch::Tensor output = Dropout(input, 0.4F, {.training = true, .dropout_key = 11}, 3);
+  output.sum().backward();
+  // Kept elements pass value and gradient on, scaled by the same factor; the others pass nothing.
+  const float scale = input.grad().max().item<float>();
+  EXPECT_NEAR(scale, 1 / 0.6, 1e-4);
+  EXPECT_TRUE(torch::equal(output.detach(), input.detach() * input.grad()));
+  EXPECT_NEAR(input.grad().ne(0).to(torch::kFloat).mean().item<float>(), 0.6, 0.06);
 }
 
-TEST(ActivateAndDrop, LayersAndStepsDrawDifferentMasks) {
-  const auto mask = [](std::uint64_t key, std::uint64_t layer) {
-    return ActivateAndDrop(torch::ones({1000}), Activation::kNone, 0.5F,
-                           {.training = true, .dropout_key = key}, layer);
+TEST(Dropout, LayersAndStepsDrawDifferentMasks) {
+  const auto drop = [](std::uint64_t key, std::uint64_t layer) {
+    return Dropout(torch::ones({1000}), 0.5F, {.training = true, .dropout_key = key}, layer);
   };
-  EXPECT_TRUE(torch::equal(mask(1, 1), mask(1, 1)));
-  EXPECT_FALSE(torch::equal(mask(1, 1), mask(1, 2)));
-  EXPECT_FALSE(torch::equal(mask(1, 1), mask(2, 1)));
+  EXPECT_TRUE(torch::equal(drop(1, 1), drop(1, 1)));
+  EXPECT_FALSE(torch::equal(drop(1, 1), drop(1, 2)));
+  EXPECT_FALSE(torch::equal(drop(1, 1), drop(2, 1)));
 }
 
-TEST(ActivateAndDrop, EvaluationOnlyActivates) {
+TEST(Dropout, EvaluationChangesNothing) {
   const torch::Tensor input = torch::linspace(-1, 1, 101);
-  EXPECT_TRUE(torch::equal(ActivateAndDrop(input.clone(), Activation::kRelu, 0.5F, {}, 0),
-                           torch::relu(input)));
+  EXPECT_TRUE(torch::equal(Dropout(input, 0.5F, {}, 0), input));
+}
+
+// The same layers by PyTorch's operators, for every kind of plane that VGG16 has.
+class NormLayers : public ::testing::TestWithParam<std::vector<std::int64_t>> {
+ protected:
+  static NormTensors Tensors(std::int64_t channels) {
+    return {torch::linspace(0.5, 1.5, channels).requires_grad_(true),
+            torch::linspace(-0.5, 0.5, channels).requires_grad_(true), torch::zeros({channels}),
+            torch::ones({channels})};
+  }
+};
+
+TEST_P(NormLayers, MatchPyTorchForwardBackwardAndInStatistics) {
+  torch::manual_seed(1);
+  const torch::Tensor values = 3 + 2 * torch::randn(GetParam());
+  const torch::Tensor weights = torch::randn(GetParam());
+  NormTensors ours = Tensors(GetParam()[1]), theirs = Tensors(GetParam()[1]);
+  torch::Tensor our_input = values.clone().requires_grad_(true);
+  torch::Tensor their_input = values.clone().requires_grad_(true);
+  const torch::Tensor our_output = NormReluDropout(our_input, ours, 0.0F, {.training = true}, 0);
+  const torch::Tensor their_output =
+      torch::relu(at::batch_norm(their_input, theirs.gamma, theirs.beta, theirs.running_mean,
+                                 theirs.running_variance, /*training=*/true, 0.1, 1e-5, false));
+  (our_output * weights).sum().backward();
+  (their_output * weights).sum().backward();
+  EXPECT_TRUE(torch::allclose(our_output, their_output, 1e-5, 1e-5));
+  EXPECT_TRUE(torch::allclose(our_input.grad(), their_input.grad(), 1e-4, 1e-4));
+  EXPECT_TRUE(torch::allclose(ours.gamma.grad(), theirs.gamma.grad(), 1e-4, 1e-3));
+  EXPECT_TRUE(torch::allclose(ours.beta.grad(), theirs.beta.grad(), 1e-4, 1e-3));
+  EXPECT_TRUE(torch::allclose(ours.running_mean, theirs.running_mean, 1e-5, 1e-6));
+  EXPECT_TRUE(torch::allclose(ours.running_variance, theirs.running_variance, 1e-5, 1e-6));
+  // And in evaluation, with the statistics just learnt.
+  EXPECT_TRUE(torch::allclose(
+      NormReluDropout(values, ours, 0.5F, {}, 0),
+      torch::relu(at::batch_norm(values, theirs.gamma, theirs.beta, theirs.running_mean,
+                                 theirs.running_variance, false, 0.1, 1e-5, false)),
+      1e-5, 1e-5));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, NormLayers,
+                         ::testing::Values(std::vector<std::int64_t>{8, 4, 32, 32},
+                                           std::vector<std::int64_t>{8, 5, 4, 4},
+                                           std::vector<std::int64_t>{16, 7, 2, 2},
+                                           std::vector<std::int64_t>{16, 9}));
+
+TEST(NormReluDropout, DropsWithTheMaskOfItsLayer) {
+  const ForwardContext context{.training = true, .dropout_key = 5};
+  const NormTensors norm{torch::ones({2}), torch::full({2}, 10.0F), torch::zeros({2}),
+                         torch::ones({2})};  // a shift that lets everything through the ReLU
+  const torch::Tensor input = torch::randn({4, 2, 8, 8});
+  const torch::Tensor output = NormReluDropout(input, norm, 0.4F, context, 2);
+  EXPECT_TRUE(
+      torch::equal(output.ne(0), DropoutMask(input.sizes(), context.Dropout(2, 0.4F)).ne(0)));
 }
 
 }  // namespace
