@@ -112,7 +112,7 @@ TEST_F(SingleNode, KeepsTheRawSecondsOfEveryRoundButNotOfTheWarmUp) {
 
 TEST_F(SingleNode, ReportsEachRoundAsOneLine) {
   ASSERT_THAT(Run(Options(kOurs, kPeer)).status, IsOk());
-  EXPECT_THAT(lines_, Contains("batch 32  round 1/3  Ours 8.0  Peer 4.0 samples/s"));
+  EXPECT_THAT(lines_, Contains("batch 32  round 1/3  Ours 32.0  Peer 16.0 samples/s"));
 }
 
 TEST_F(SingleNode, APeerThatIsNotInstalledIsARowAndTheRestGoesOn) {
