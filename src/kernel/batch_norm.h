@@ -6,11 +6,10 @@
 
 namespace paceline::kernel {
 
-// Batch normalisation, ReLU and dropout of one channel in one go. Separately each is a pass over
-// memory that costs as much as its arithmetic is worth nothing; together they were 15 % of a VGG16
-// step and are 5 %. Channels are independent, so the caller may spread them over threads without
-// changing a bit. Sums are added in a fixed order: 16 interleaved float sums within a plane, planes
-// in double.
+// Batch normalisation, ReLU and dropout of one channel in one go: one output instead of three,
+// which saves about a tenth of the trainer's memory at the speed of the separate operators.
+// Channels are independent, so the caller may spread them over threads without changing a bit. Sums
+// are added in a fixed order: 16 interleaved float sums, moved into a double now and then.
 
 // A tensor [batch, channels, plane], contiguous. All spans hold the whole tensor.
 struct NormShape {
