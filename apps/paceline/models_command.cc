@@ -58,6 +58,7 @@ void PrintCard(const ModelCard& card) {
 
 void PrintJson() {
   std::vector<JsonObject> cards;
+  cards.reserve(model::Catalog().size());
   for (const ModelCard& card : model::Catalog()) cards.push_back(CardJson(card));
   fmt::print("{}\n", JsonObject().Add("models", cards).Text());
 }

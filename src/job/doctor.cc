@@ -307,6 +307,7 @@ std::string DoctorText(const std::vector<Finding>& findings) {
 
 std::string DoctorJson(const DoctorFacts& facts, const std::vector<Finding>& findings) {
   std::vector<JsonObject> list;
+  list.reserve(findings.size());
   for (const Finding& finding : findings) {
     list.push_back(JsonObject()
                        .Add("level", LevelName(finding.level))
