@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "algo/shard_layout.h"
+#include "base/ids.h"
+#include "base/status.h"
+
+namespace paceline::collective {
+
+// Bytes that an engine handed to the network, frame headers included, and the number of frames.
+// Zero for engines that do not know.
+struct Traffic {
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t frames_sent = 0;
+};
+
+// Collective operations of one group of ranks, blocking. Every rank calls the same operations in
+// the same order with the same sizes. The first failure is final: the group is then in an unknown
+// state, and this and every later call returns the cause until the engine is made anew. Deadlines
+// are those that the engine was made with (kTimeout); a dead peer gives kPeerLost and names the
+// rank. Thread-compatible, except for Abort().
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual const char* name() const = 0;  // "native", "gloo", "mpi"
+  virtual Rank rank() const = 0;
+  virtual std::uint64_t world() const = 0;
+  virtual const algo::ShardLayout& layout() const = 0;
+
+  // Zeroed memory from which this engine reduces without a copy (shared with the ranks of the
+  // same host where it can be); lives as long as the engine. A collective operation: every rank
+  // asks for the same sizes in the same order. Any other memory works too.
+  virtual Result<std::span<float>> Allocate(std::size_t floats) = 0;
+
+  // `parts[i]` holds the sum over the shards of layout().NodesOf(rank())[i]; all of one length.
+  // Afterwards parts[0] holds the sum over all shards, the same bits on every rank; the other
+  // parts are undefined.
+  virtual Status AllReduce(std::span<const std::span<float>> parts) = 0;
+
+  // As AllReduce, but only SliceOf(length, world, rank) of parts[0] is defined afterwards.
+  virtual Status ReduceScatter(std::span<const std::span<float>> parts) = 0;
+
+  // `blocks` is world() blocks of one size; each rank has filled block rank(). Afterwards all
+  // blocks are filled on every rank.
+  virtual Status AllGather(std::span<std::byte> blocks) = 0;
+
+  // Every rank gets the root's bytes.
+  virtual Status Broadcast(std::span<std::byte> bytes, Rank root) = 0;
+
+  // Returns when every rank has called it.
+  virtual Status Barrier() = 0;
+
+  // Fails the operation in progress and all later ones with `why`. Thread-safe, returns at once.
+  virtual void Abort(const Status& why) = 0;
+
+  virtual Traffic traffic() const { return {}; }
+};
+
+}  // namespace paceline::collective
