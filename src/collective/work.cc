@@ -54,7 +54,10 @@ Queue::Queue(Engine& engine, const Clock& clock)
       thread_(StartThread("collectives", [this](std::stop_token stop) { Run(stop); })) {}
 
 Queue::~Queue() {
-  thread_.request_stop();
+  {
+    const MutexLock lock(mutex_);  // so that the thread cannot miss it on its way to sleep
+    thread_.request_stop();
+  }
   Cancel(Status::Error(Code::kAborted, "the queue of collective operations was closed"));
 }
 
