@@ -20,11 +20,11 @@ bool Known(FrameType type) {
     case FrameType::kChallenge:
     case FrameType::kProof:
     case FrameType::kWelcome:
-    case FrameType::kRefusal:
     case FrameType::kJoin:
     case FrameType::kView:
     case FrameType::kAbort:
     case FrameType::kLocal:
+    case FrameType::kLeave:
     case FrameType::kData: return true;
   }
   return false;
@@ -38,7 +38,8 @@ std::size_t MaxPayload(FrameType type) {
   constexpr std::size_t kHandshake = 512, kControl = std::size_t{1} << 20,
                         kBulk = std::size_t{16} << 20;
   if (type == FrameType::kData) return kBulk;
-  return type <= FrameType::kRefusal ? kHandshake : kControl;
+  const bool may_be_a_stranger = type <= FrameType::kWelcome || type == FrameType::kAbort;
+  return may_be_a_stranger ? kHandshake : kControl;
 }
 
 const char* FrameTypeName(FrameType type) {
@@ -47,11 +48,11 @@ const char* FrameTypeName(FrameType type) {
     case FrameType::kChallenge: return "challenge";
     case FrameType::kProof: return "proof";
     case FrameType::kWelcome: return "welcome";
-    case FrameType::kRefusal: return "refusal";
     case FrameType::kJoin: return "join";
     case FrameType::kView: return "view";
     case FrameType::kAbort: return "abort";
     case FrameType::kLocal: return "local";
+    case FrameType::kLeave: return "leave";
     case FrameType::kData: return "data";
   }
   return "unknown";

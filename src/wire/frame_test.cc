@@ -121,7 +121,7 @@ TEST(Messages, AViewWithRanksOutOfOrderIsRefused) {
 TEST(Messages, AFailureIsOneLineAndFitsIntoAHandshake) {
   const Failure failure{.code = Code::kMismatch, .text = std::string(5000, 'x') + "\n"};
   const auto bytes = failure.Encode();
-  EXPECT_LE(bytes.size(), MaxPayload(FrameType::kRefusal));
+  EXPECT_LE(bytes.size(), MaxPayload(FrameType::kAbort));
   EXPECT_TRUE(Failure::Decode(bytes).ok());
   const auto lines = Failure::Decode(Failure{.text = "a\nb"}.Encode());
   ASSERT_TRUE(lines.ok());

@@ -9,7 +9,7 @@ namespace paceline::wire {
 namespace {
 
 constexpr std::size_t kMaxText = 255;
-constexpr std::size_t kMaxReason = 400;  // a refusal must fit into a handshake frame
+constexpr std::size_t kMaxReason = 400;  // fits into a handshake frame
 
 Role ReadRole(ByteReader& reader) {
   const auto value = reader.Number<std::uint8_t>();

@@ -50,7 +50,7 @@ struct Proof {
   static Result<Proof> Decode(std::span<const std::byte> bytes);
 };
 
-// A failure told to the other side: in a handshake (kRefusal) or between ranks (kAbort).
+// Why a side gives up, told to the other one (kAbort).
 struct Failure {
   Code code = Code::kInternal;
   std::uint64_t blamed = kNobody;  // rank that is the cause
