@@ -96,6 +96,21 @@ TEST(SquaredNorm, IsNotFiniteWhenAnyValueIsNot) {
   }
 }
 
+TEST(AddSpread, WritesTheSumToEveryDestinationAlsoOverItsSources) {
+  for (const std::size_t size : {0U, 1U, 31U, 32U, 100U}) {
+    std::vector<float> a(size), b(size), c(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      a[i] = static_cast<float>(i);
+      b[i] = static_cast<float>(3 * i);
+    }
+    const std::vector<float*> everywhere{a.data(), b.data(), c.data()};
+    AddSpread(a, b, everywhere);
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(c[i], static_cast<float>(4 * i));
+    EXPECT_EQ(a, c);
+    EXPECT_EQ(b, c);
+  }
+}
+
 TEST(AddInto, AddsElementwise) {
   std::vector<float> sum{1, 2, 3};
   AddInto(sum, std::vector<float>{10, 20, 30});

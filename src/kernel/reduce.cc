@@ -1,6 +1,7 @@
 #include "kernel/reduce.h"
 
 #include <cstddef>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -11,6 +12,29 @@ void AddInto(std::span<float> sum, std::span<const float> addend) {
   float* __restrict s = sum.data();
   const float* __restrict a = addend.data();
   for (std::size_t i = 0; i < sum.size(); ++i) s[i] += a[i];
+}
+
+// Sums are kept in registers before any of them is stored, so that destinations may be sources.
+void AddSpread(std::span<const float> left, std::span<const float> right,
+               std::span<float* const> destinations) {
+  PACELINE_CHECK(left.size() == right.size(), "same length");
+  using Vector = float __attribute__((vector_size(32)));
+  constexpr std::size_t kFloats = sizeof(Vector) / sizeof(float), kAtOnce = 4 * kFloats;
+  std::size_t i = 0;
+  for (; i + kAtOnce <= left.size(); i += kAtOnce) {
+    Vector sums[4];
+    for (std::size_t k = 0; k < 4; ++k) {
+      Vector a, b;
+      std::memcpy(&a, left.data() + i + k * kFloats, sizeof(a));
+      std::memcpy(&b, right.data() + i + k * kFloats, sizeof(b));
+      sums[k] = a + b;
+    }
+    for (float* destination : destinations) std::memcpy(destination + i, sums, sizeof(sums));
+  }
+  for (; i < left.size(); ++i) {
+    const float sum = left[i] + right[i];
+    for (float* destination : destinations) destination[i] = sum;
+  }
 }
 
 void Scale(std::span<float> values, float factor) {

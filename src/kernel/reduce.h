@@ -7,6 +7,10 @@ namespace paceline::kernel {
 // sum[i] += addend[i].
 void AddInto(std::span<float> sum, std::span<const float> addend);
 
+// destination[i] = left[i] + right[i] for every destination; a destination may be left or right.
+void AddSpread(std::span<const float> left, std::span<const float> right,
+               std::span<float* const> destinations);
+
 void Scale(std::span<float> values, float factor);
 
 // Sum of squares in double, added in a fixed order (16 interleaved partial sums, then their sum in

@@ -114,7 +114,10 @@ class Connection::Impl : public std::enable_shared_from_this<Impl> {
     if (writing_) return;
     if (closed_) return LastWordOnLoop();
     if (outgoing_.empty()) {
-      if (leaving_) FailOnLoop({Status::Error(Code::kAborted, "we have left")}, Ending::kLeave);
+      if (leaving_) {
+        FailOnLoop({Status::Error(Code::kAborted, "we have left"), wire::Failure::kNobody, true},
+                   Ending::kLeave);
+      }
       return;
     }
     WriteOnLoop(outgoing_.front().header, outgoing_.front().payload);
