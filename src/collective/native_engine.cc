@@ -1,7 +1,5 @@
 #include "collective/native_engine.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "collective/engine_support.h"
 #include "collective/host_discovery.h"
 #include "collective/local_group.h"
 #include "collective/mesh_operations.h"
@@ -46,19 +45,6 @@ std::vector<algo::TreeNode> NodesOfHost(const algo::ShardLayout& layout,
   }
   return nodes;
 }
-
-// Aligned heap memory for ranks that share none.
-struct HeapBlock {
-  explicit HeapBlock(std::size_t floats)
-      : bytes((floats * sizeof(float) + 4095) / 4096 * 4096),
-        memory(static_cast<float*>(std::aligned_alloc(4096, bytes)), &std::free) {
-    if (memory == nullptr) return;
-    ::madvise(memory.get(), bytes, MADV_HUGEPAGE);
-    std::memset(memory.get(), 0, bytes);
-  }
-  std::size_t bytes;
-  std::unique_ptr<float, decltype(&std::free)> memory;
-};
 
 // Outlives the engine in the mesh's callback.
 struct FailureState {
@@ -107,6 +93,7 @@ class NativeEngine final : public Engine {
   Status LocalBarrier() { return local_->Barrier(deadline_); }
   bool OneHost() const { return hosts_.size() == 1; }
 
+  Result<std::vector<float*>> Pointers(std::span<const std::span<float>> parts) const;
   Status Reduce(std::span<const std::span<float>> parts);
   Status ReduceSmall(std::span<float* const> parts, std::size_t count);
   Status ReduceStaged(std::span<float* const> parts, std::size_t count);
@@ -139,7 +126,7 @@ class NativeEngine final : public Engine {
   std::uint64_t slots_used_ = 0;
   Deadline deadline_;
   std::size_t allocated_ = kReservedBytes;
-  std::vector<HeapBlock> heap_;
+  FloatArena heap_;  // for ranks that share no memory
   std::shared_ptr<FailureState> failure_;
 };
 
@@ -217,10 +204,16 @@ Status NativeEngine::Guarded(Operation operation) {
 
 void NativeEngine::Abort(const Status& why) {
   failure_->Set(why);
-  mesh_.Abort({.code = why.code(), .blamed = rank().value(), .text = why.message()});
+  mesh_.Abort({.code = Code::kPeerLost,
+               .blamed = rank().value(),
+               .text = fmt::format("rank {} gave up: {}", rank().value(), why.message())});
 }
 
 Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
+  {
+    const MutexLock lock(failure_->mutex);
+    if (!failure_->status.ok()) return failure_->status;
+  }
   const std::size_t bytes = (floats * sizeof(float) + kLine - 1) / kLine * kLine;
   if (local_ != nullptr && bytes <= local_->region_bytes() - allocated_) {
     const std::uint64_t offset = local_->RegionOffset(local_index_) + allocated_;
@@ -231,11 +224,7 @@ Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
     PACELINE_LOG(Warning, "shared memory for gradients is used up ({} MB); {} MB will be copied",
                  local_->region_bytes() >> 20, bytes >> 20);
   }
-  heap_.emplace_back(std::max<std::size_t>(floats, 1));
-  if (heap_.back().memory == nullptr) {
-    return Status::Error(Code::kInternal, fmt::format("no memory for {} floats", floats));
-  }
-  return std::span(heap_.back().memory.get(), floats);
+  return heap_.Allocate(floats);
 }
 
 std::optional<std::vector<std::uint64_t>> NativeEngine::OffsetsOf(
@@ -253,13 +242,28 @@ Status NativeEngine::AllReduce(std::span<const std::span<float>> parts) {
   return Guarded([&] { return Reduce(parts); });
 }
 
-Status NativeEngine::Reduce(std::span<const std::span<float>> parts) {
-  const std::size_t count = parts.front().size();
+// The parts' addresses.
+Result<std::vector<float*>> NativeEngine::Pointers(std::span<const std::span<float>> parts) const {
+  const std::size_t expected = options_.layout.NodesOf(rank()).size();
+  if (parts.size() != expected) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("{} parts; rank {} brings {}", parts.size(), rank().value(), expected));
+  }
   std::vector<float*> pointers;
+  pointers.reserve(parts.size());
   for (const std::span<float> part : parts) {
-    PACELINE_CHECK(part.size() == count, "parts of one length");
+    if (part.size() != parts.front().size()) {
+      return Status::Error(Code::kInvalidArgument, "parts of different lengths");
+    }
     pointers.push_back(part.data());
   }
+  return pointers;
+}
+
+Status NativeEngine::Reduce(std::span<const std::span<float>> parts) {
+  PACELINE_ASSIGN(const std::vector<float*> pointers, Pointers(parts));
+  const std::size_t count = parts.front().size();
   if (local_ == nullptr && OneHost()) {  // a world of one
     const std::vector<const float*> sources(pointers.begin(), pointers.end());
     local_nodes_.front().sum->Run(sources, std::span(pointers).first(1), count);
@@ -405,6 +409,7 @@ Status NativeEngine::ReduceBetweenHosts(const std::vector<std::vector<float*>>& 
 
 Status NativeEngine::ReduceScatter(std::span<const std::span<float>> parts) {
   return Guarded([&]() -> Status {
+    PACELINE_ASSIGN(const std::vector<float*> pointers, Pointers(parts));
     const std::size_t count = parts.front().size();
     if (local_ != nullptr && OneHost()) {
       if (const auto offsets = OffsetsOf(parts)) {
@@ -412,8 +417,6 @@ Status NativeEngine::ReduceScatter(std::span<const std::span<float>> parts) {
       }
     }
     if (local_ == nullptr && !OneHost()) {
-      std::vector<float*> pointers;
-      for (const std::span<float> part : parts) pointers.push_back(part.data());
       const MeshCall call = Call();
       return network_->ReduceScatter(pointers, count, call.operation, call.deadline);
     }
@@ -423,7 +426,7 @@ Status NativeEngine::ReduceScatter(std::span<const std::span<float>> parts) {
 
 Status NativeEngine::AllGather(std::span<std::byte> blocks) {
   return Guarded([&]() -> Status {
-    PACELINE_CHECK(blocks.size() % world() == 0, "one block for each rank");
+    PACELINE_TRY(CheckBlocks(blocks.size(), world()));
     if (world() == 1) return {};
     if (!OneHost()) return MeshAllGather(mesh_, blocks, Call());
     const std::size_t block = blocks.size() / world();
@@ -448,7 +451,7 @@ Status NativeEngine::AllGather(std::span<std::byte> blocks) {
 
 Status NativeEngine::Broadcast(std::span<std::byte> bytes, Rank root) {
   return Guarded([&]() -> Status {
-    PACELINE_CHECK(root.value() < world(), "a rank of the world");
+    PACELINE_TRY(CheckRoot(root, world()));
     if (world() == 1) return {};
     if (!OneHost()) return MeshBroadcast(mesh_, bytes, root, Call());
     const std::size_t from = root.value();  // one host: local ranks are the ranks

@@ -109,8 +109,10 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
     if (!Equal(proof->proof, Prove(secret_, kCallerLabel, context_, hello_, challenge_))) {
       return Refuse(WrongSecret());
     }
-    Send(FrameType::kWelcome, {});
-    Finish({}, {hello_.role, hello_.rank});
+    // Whoever gets the connection may send at once; the welcome must be first.
+    connection_.Send(FrameType::kWelcome, 0, {}, [self = shared_from_this()](const Status& status) {
+      self->Finish(status, {self->hello_.role, self->hello_.rank});
+    });
   }
 
   void Refuse(const wire::Failure& why) {
