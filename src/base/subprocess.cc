@@ -85,7 +85,10 @@ ChildPlan MakePlan(const SubprocessOptions& options) {
 [[noreturn]] void RunChild(const ChildPlan& plan, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before prctl
-  if (plan.own_group) ::setpgid(0, 0);
+  if (plan.own_group) {
+    ::setpgid(0, 0);
+    ::signal(SIGINT, SIG_DFL);  // a shell's background job ignores it; here we send it on purpose
+  }
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);

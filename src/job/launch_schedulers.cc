@@ -1,6 +1,7 @@
 // Launchers that start programs of any kind: MPI, Slurm, Kubernetes.
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -106,13 +107,12 @@ const char* IndexedJobWorldName(const LaunchVariables& variables) {
 }
 
 Result<std::string> IndexedJobCoordinator(const LaunchVariables& variables, Rank index) {
-  PACELINE_ASSIGN(const std::string given,
-                  ReadHostAndPort(variables, "MASTER_ADDR", "MASTER_PORT"));
+  PACELINE_ASSIGN(std::string given, ReadHostAndPort(variables, "MASTER_ADDR", "MASTER_PORT"));
   if (!given.empty() || variables.Has("PACELINE_COORDINATOR")) return given;
-  PACELINE_ASSIGN(const std::string host, IndexedJobHost(variables, index));
+  PACELINE_ASSIGN(std::string host, IndexedJobHost(variables, index));
   PACELINE_ASSIGN(const auto port, variables.Port("MASTER_PORT"));
   if (host.empty()) return std::string();
-  return Endpoint{host, port.value_or(kDefaultCoordinatorPort)}.ToString();
+  return Endpoint{std::move(host), port.value_or(kDefaultCoordinatorPort)}.ToString();
 }
 
 }  // namespace

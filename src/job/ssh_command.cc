@@ -98,7 +98,8 @@ Result<std::vector<std::string>> BuildSshCommand(const RemoteCommand& command) {
   std::string line = "exec " + ShellJoin(remote);
   if (!command.directory.empty()) line = "cd -- " + ShellQuote(command.directory) + " && " + line;
 
-  for (const char* word : {"-o", "BatchMode=yes"}) argv.emplace_back(word);
+  argv.emplace_back("-o");
+  argv.emplace_back("BatchMode=yes");
   argv.push_back(command.host);
   argv.emplace_back("--");
   argv.push_back(std::move(line));
