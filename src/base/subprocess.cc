@@ -50,6 +50,7 @@ struct ChildPlan {
   const char* working_directory = nullptr;
   cpu_set_t cpus{};
   bool pin = false;
+  bool own_group = false;
   int in = -1, out = -1, err = -1;
 };
 
@@ -73,17 +74,21 @@ ChildPlan MakePlan(const SubprocessOptions& options) {
   if (!options.working_directory.empty()) {
     plan.working_directory = options.working_directory.c_str();
   }
-  if (options.cpu) {
-    plan.pin = true;
-    CPU_ZERO(&plan.cpus);
-    CPU_SET(static_cast<std::size_t>(*options.cpu), &plan.cpus);
-  }
+  CPU_ZERO(&plan.cpus);
+  if (options.cpu) CPU_SET(static_cast<std::size_t>(*options.cpu), &plan.cpus);
+  for (const int cpu : options.cpus) CPU_SET(static_cast<std::size_t>(cpu), &plan.cpus);
+  plan.pin = CPU_COUNT(&plan.cpus) > 0;
+  plan.own_group = options.own_group;
   return plan;
 }
 
 [[noreturn]] void RunChild(const ChildPlan& plan, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before prctl
+  if (plan.own_group) {
+    ::setpgid(0, 0);
+    ::signal(SIGINT, SIG_DFL);  // a shell's background job ignores it; here we send it on purpose
+  }
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
@@ -130,7 +135,8 @@ Result<Subprocess> Subprocess::Start(const SubprocessOptions& options) {
   const pid_t pid = ::fork();
   if (pid < 0) return SystemError("fork");
   if (pid == 0) RunChild(plan, parent);
-  Subprocess child(pid);
+  if (plan.own_group) ::setpgid(pid, pid);  // here as well: whoever comes first
+  Subprocess child(pid, plan.own_group);
   child.pidfd_.Reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   child.stdin_ = std::move(in.write);
   child.stdout_ = std::move(out.read);
@@ -141,6 +147,7 @@ Result<Subprocess> Subprocess::Start(const SubprocessOptions& options) {
 
 Subprocess::Subprocess(Subprocess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
+      own_group_(other.own_group_),
       pidfd_(std::move(other.pidfd_)),
       stdin_(std::move(other.stdin_)),
       stdout_(std::move(other.stdout_)),
@@ -151,6 +158,7 @@ Subprocess& Subprocess::operator=(Subprocess&& other) noexcept {
   if (this != &other) {
     KillAndReap();
     pid_ = std::exchange(other.pid_, -1);
+    own_group_ = other.own_group_;
     pidfd_ = std::move(other.pidfd_);
     stdin_ = std::move(other.stdin_);
     stdout_ = std::move(other.stdout_);
@@ -164,7 +172,7 @@ Subprocess::~Subprocess() { KillAndReap(); }
 
 void Subprocess::KillAndReap() {
   if (pid_ < 0) return;
-  ::kill(pid_, SIGKILL);
+  Signal(SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
 }
@@ -243,7 +251,7 @@ Result<Subprocess::Output> Subprocess::ReadAll(std::chrono::milliseconds timeout
 }
 
 void Subprocess::Signal(int signal) const {
-  if (pid_ > 0) ::kill(pid_, signal);
+  if (pid_ > 0) ::kill(own_group_ ? -pid_ : pid_, signal);
 }
 
 Result<ExitState> Subprocess::Wait(std::chrono::milliseconds timeout) {
@@ -256,6 +264,7 @@ Result<ExitState> Subprocess::Wait(std::chrono::milliseconds timeout) {
   if (ready == 0) {
     return Status::Error(Code::kTimeout, fmt::format("process {} still runs", pid_));
   }
+  if (own_group_) Signal(SIGKILL);  // before the number is free for somebody else's group
   int raw = 0;
   rusage usage{};
   if (::wait4(pid_, &raw, 0, &usage) != pid_) return SystemError("wait4");

@@ -18,9 +18,11 @@ struct SubprocessOptions {
   std::map<std::string, std::string> environment;  // added to or replacing the parent's
   std::string working_directory;                   // empty: the parent's
   std::optional<int> cpu;                          // pin to this CPU
-  bool pipe_stdin = false;                         // else /dev/null
-  bool pipe_stdout = true;                         // else the parent's
-  bool pipe_stderr = false;                        // else the parent's
+  std::vector<int> cpus;                           // or to these; empty: the parent's
+  bool own_group = false;    // lead a process group, which the terminal's Ctrl-C does not reach
+  bool pipe_stdin = false;   // else /dev/null
+  bool pipe_stdout = true;   // else the parent's
+  bool pipe_stderr = false;  // else the parent's
 };
 
 // How a process ended.
@@ -34,8 +36,8 @@ struct ExitState {
   std::string Describe() const;
 };
 
-// One child process. It is killed with its parent (PR_SET_PDEATHSIG) and by the destructor, so
-// nothing is left behind. Thread-compatible.
+// One child process. It is killed with the thread that started it (PR_SET_PDEATHSIG) and by the
+// destructor, with its whole group if it leads one, so nothing is left behind. Thread-compatible.
 class Subprocess {
  public:
   static Result<Subprocess> Start(const SubprocessOptions& options);
@@ -59,14 +61,23 @@ class Subprocess {
   };
   Result<Output> ReadAll(std::chrono::milliseconds timeout);
 
+  // Descriptors for whoever waits for several things at once: the first becomes readable when the
+  // process has ended. -1 where there is none.
+  int pidfd() const { return pidfd_.get(); }
+  int stdout_fd() const { return stdout_.get(); }
+  int stderr_fd() const { return stderr_.get(); }
+
+  // To the process, or to its whole group if it leads one.
   void Signal(int signal) const;
+  // What is left of the process's own group ends with it.
   Result<ExitState> Wait(std::chrono::milliseconds timeout);
 
  private:
-  explicit Subprocess(pid_t pid) : pid_(pid) {}
+  Subprocess(pid_t pid, bool own_group) : pid_(pid), own_group_(own_group) {}
   void KillAndReap();
 
   pid_t pid_ = -1;  // -1 once reaped
+  bool own_group_ = false;
   UniqueFd pidfd_;
   UniqueFd stdin_;
   UniqueFd stdout_;

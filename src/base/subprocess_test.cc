@@ -1,6 +1,8 @@
 #include "base/subprocess.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 
@@ -55,6 +57,37 @@ TEST(Subprocess, WritingToADeadChildIsAnErrorNotASignal) {
   ASSERT_THAT(child, IsOk());
   ASSERT_THAT(child->Wait(10s), IsOk());
   EXPECT_THAT(child->WriteLine("hello"), StatusIs(Code::kPeerLost, HasSubstr("reads no more")));
+}
+
+TEST(Subprocess, AGroupEndsWithItsLeader) {
+  // The grandchild keeps the pipe open for ever unless it is ended as well.
+  auto child = Subprocess::Start(
+      {.argv = {"sh", "-c", "sleep 1000 & echo started; exit 0"}, .own_group = true});
+  ASSERT_THAT(child, IsOk());
+  ASSERT_THAT(child->ReadLine(10s), IsOk());
+  ASSERT_THAT(child->Wait(10s), IsOk());
+  EXPECT_THAT(child->ReadLine(10s), StatusIs(Code::kNotFound, HasSubstr("end")));
+}
+
+TEST(Subprocess, OwnGroupIsAnother) {
+  auto child = Subprocess::Start({.argv = {"cat"}, .own_group = true, .pipe_stdin = true});
+  ASSERT_THAT(child, IsOk());
+  EXPECT_EQ(::getpgid(child->pid()), child->pid());
+  child->Signal(SIGTERM);
+  auto state = child->Wait(10s);
+  ASSERT_THAT(state, IsOk());
+  EXPECT_EQ(state->signal, SIGTERM);
+}
+
+TEST(Subprocess, IsPinnedToASetOfCpus) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  int first = 0;
+  while (!CPU_ISSET(static_cast<std::size_t>(first), &allowed)) ++first;
+  auto result = RunCommand(
+      {.argv = {"grep", "Cpus_allowed_list", "/proc/self/status"}, .cpus = {first}}, 10s);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->out, "Cpus_allowed_list:\t" + std::to_string(first) + "\n");
 }
 
 TEST(RunCommand, CollectsBothStreamsAndReplacesEnvironment) {

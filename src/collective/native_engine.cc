@@ -14,6 +14,7 @@
 #include "collective/engine_support.h"
 #include "collective/host_discovery.h"
 #include "collective/local_group.h"
+#include "collective/local_slots.h"
 #include "collective/mesh_operations.h"
 #include "collective/network_reduce.h"
 #include "collective/tree_sum.h"
@@ -92,30 +93,30 @@ class NativeEngine final : public Engine {
   MeshCall Call() { return {++operation_ & 0xFFFFFF, deadline_}; }
   Status LocalBarrier() { return local_->Barrier(deadline_); }
   bool OneHost() const { return hosts_.size() == 1; }
+  bool AllAlone() const { return hosts_.size() == world(); }
 
   Result<std::vector<float*>> Pointers(std::span<const std::span<float>> parts) const;
   Status Reduce(std::span<const std::span<float>> parts);
-  Status ReduceSmall(std::span<float* const> parts, std::size_t count);
   Status ReduceStaged(std::span<float* const> parts, std::size_t count);
-  Status ReduceInPlace(std::span<const std::uint64_t> offsets, std::size_t count, algo::Goal goal);
+  Status ReduceInPlace(std::span<float* const> parts, std::size_t count, algo::Goal goal);
   Status ReduceBetweenHosts(const std::vector<std::vector<float*>>& local, std::size_t count);
   Result<std::vector<std::vector<float*>>> Exchange(std::span<const std::uint64_t> offsets,
                                                     std::size_t count);
-  std::optional<std::vector<std::uint64_t>> OffsetsOf(
-      std::span<const std::span<float>> parts) const;
-  std::uint64_t NextSlot(std::size_t index) const;
+  bool InPlace(std::span<const std::span<float>> parts) const;
+  std::vector<std::uint64_t> OffsetsOf(std::span<float* const> parts) const;
 
   net::Mesh& mesh_;
   NativeOptions options_;
   std::vector<std::vector<Rank>> hosts_;
   std::size_t host_ = 0;
   std::unique_ptr<LocalGroup> local_;
+  std::optional<LocalSlots> slots_;
   std::size_t local_size_ = 1, local_index_ = 0;
 
   // One entry for each subtree that this host adds up: which parts of which local ranks make it.
   struct LocalNode {
     algo::TreeNode node;
-    std::vector<std::pair<std::size_t, std::size_t>> sources;  // (local rank, part), in order
+    std::vector<PartOfRank> sources;
     std::optional<TreeSum> sum;
   };
   std::vector<LocalNode> local_nodes_;
@@ -123,10 +124,10 @@ class NativeEngine final : public Engine {
   std::optional<NetworkReduce> network_;  // on those
 
   std::uint64_t operation_ = 0;
-  std::uint64_t slots_used_ = 0;
   Deadline deadline_;
   std::size_t allocated_ = kReservedBytes;
-  FloatArena heap_;  // for ranks that share no memory
+  std::vector<std::span<float>> own_;  // what Allocate() gave without shared memory
+  FloatArena heap_;                    // for ranks that share no memory
   std::shared_ptr<FailureState> failure_;
 };
 
@@ -140,6 +141,7 @@ NativeEngine::NativeEngine(net::Mesh& mesh, const NativeOptions& options, Hosts 
   if (local_ != nullptr) {
     local_size_ = local_->size();
     local_index_ = local_->index();
+    slots_.emplace(*local_, /*offset=*/0, kSlotBytes);
   }
   PrepareLocalSums();
   PrepareNetwork();
@@ -163,7 +165,7 @@ void NativeEngine::PrepareLocalSums() {
       const auto nodes = options_.layout.NodesOf(hosts_[host_][local]);
       for (std::size_t part = 0; part < nodes.size(); ++part) {
         if (nodes[part].begin < node.begin || nodes[part].end > node.end) continue;
-        entry.sources.emplace_back(local, part);
+        entry.sources.push_back({local, part});
         known.push_back(nodes[part]);
       }
     }
@@ -215,26 +217,36 @@ Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
     if (!failure_->status.ok()) return failure_->status;
   }
   const std::size_t bytes = (floats * sizeof(float) + kLine - 1) / kLine * kLine;
-  if (local_ != nullptr && bytes <= local_->region_bytes() - allocated_) {
-    const std::uint64_t offset = local_->RegionOffset(local_index_) + allocated_;
-    allocated_ += bytes;
-    return std::span(reinterpret_cast<float*>(local_->At(offset)), floats);
+  if (bytes > kReservedBytes + options_.arena_bytes - allocated_) {
+    PACELINE_LOG(Warning, "memory for gradients is used up ({} MB); {} MB more will be copied",
+                 options_.arena_bytes >> 20, bytes >> 20);
+    return heap_.Allocate(floats);
   }
-  if (local_ != nullptr) {
-    PACELINE_LOG(Warning, "shared memory for gradients is used up ({} MB); {} MB will be copied",
-                 local_->region_bytes() >> 20, bytes >> 20);
+  // A rank that shares no memory counts in the same way, so that all know what is in place.
+  const std::size_t offset = std::exchange(allocated_, allocated_ + bytes);
+  if (local_ == nullptr) {
+    own_.push_back(heap_.Allocate(floats));
+    return own_.back();
   }
-  return heap_.Allocate(floats);
+  const std::uint64_t at = local_->RegionOffset(local_index_) + offset;
+  return std::span(reinterpret_cast<float*>(local_->At(at)), floats);
 }
 
-std::optional<std::vector<std::uint64_t>> NativeEngine::OffsetsOf(
-    std::span<const std::span<float>> parts) const {
+// Whether all parts come from Allocate(), which is the same on every rank.
+bool NativeEngine::InPlace(std::span<const std::span<float>> parts) const {
+  return std::all_of(parts.begin(), parts.end(), [&](const std::span<float> part) {
+    if (local_ != nullptr) return local_->OffsetOf(part.data(), part.size_bytes()).has_value();
+    return std::any_of(own_.begin(), own_.end(), [&](const std::span<float> own) {
+      const std::less_equal<> le;
+      return le(own.data(), part.data()) && le(part.data() + part.size(), own.data() + own.size());
+    });
+  });
+}
+
+std::vector<std::uint64_t> NativeEngine::OffsetsOf(std::span<float* const> parts) const {
   std::vector<std::uint64_t> offsets;
-  for (const std::span<float> part : parts) {
-    const auto offset = local_->OffsetOf(part.data(), part.size_bytes());
-    if (!offset) return std::nullopt;
-    offsets.push_back(*offset);
-  }
+  offsets.reserve(parts.size());
+  for (const float* part : parts) offsets.push_back(*local_->OffsetOf(part, 0));
   return offsets;
 }
 
@@ -269,59 +281,21 @@ Status NativeEngine::Reduce(std::span<const std::span<float>> parts) {
     local_nodes_.front().sum->Run(sources, std::span(pointers).first(1), count);
     return {};
   }
-  if (local_ == nullptr) {
-    const MeshCall call = Call();
-    return network_->AllReduce(pointers, count, call.operation, call.deadline);
+  if (OneHost()) {
+    const bool small = count * sizeof(float) * parts.size() <= kSmallBytes;
+    if (small || !InPlace(parts)) {
+      LocalNode& all = local_nodes_.front();
+      return slots_->Reduce(pointers, count, all.sources, *all.sum, deadline_);
+    }
+    return ReduceInPlace(pointers, count, algo::Goal::kEverywhere);
   }
-  const bool small = OneHost() && count * sizeof(float) * parts.size() <= kSmallBytes;
-  // Whether memory is shared must be decided alike on all ranks; Allocate() is a collective call.
-  const auto offsets = small ? std::nullopt : OffsetsOf(parts);
-  if (offsets) return ReduceInPlace(*offsets, count, algo::Goal::kEverywhere);
-  return OneHost() ? ReduceSmall(pointers, count) : ReduceStaged(pointers, count);
-}
-
-std::uint64_t NativeEngine::NextSlot(std::size_t index) const {
-  return local_->RegionOffset(index) + slots_used_ % 2 * kSlotBytes;
-}
-
-// Every rank puts its parts into its slot and adds all of them itself.
-Status NativeEngine::ReduceSmall(std::span<float* const> parts, std::size_t count) {
-  const std::size_t most = [&] {
-    std::size_t parts_of_any = 0;
-    for (const Rank rank : hosts_[host_]) {
-      parts_of_any = std::max(parts_of_any, options_.layout.NodesOf(rank).size());
-    }
-    return kSlotBytes / sizeof(float) / parts_of_any;
-  }();
-  LocalNode& node = local_nodes_.front();
-  std::vector<const float*> sources(node.sources.size());
-  for (std::size_t at = 0; at == 0 || at < count; at += most) {
-    const std::size_t size = std::min(most, count - at);
-    const LocalOperation operation{.kind = Kind::kReduce, .count = size};
-    auto* slot = reinterpret_cast<float*>(local_->At(NextSlot(local_index_)));
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      std::copy_n(parts[part] + at, size, slot + part * size);
-    }
-    local_->Publish(operation);
-    PACELINE_TRY(LocalBarrier());
-    for (std::size_t i = 0; i < local_size_; ++i) {
-      const auto theirs = local_->Read(i, operation, sizeof(float));
-      if (!theirs.ok()) return theirs.status();
-    }
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const auto [local, part] = node.sources[i];
-      sources[i] = reinterpret_cast<const float*>(local_->At(NextSlot(local))) + part * size;
-    }
-    float* const target[] = {parts[0] + at};
-    node.sum->Run(sources, target, size);
-    ++slots_used_;
-  }
-  return {};
+  // Ranks that are alone everywhere take any memory; otherwise all cut foreign memory alike.
+  if (AllAlone() || InPlace(parts)) return ReduceInPlace(pointers, count, algo::Goal::kEverywhere);
+  return ReduceStaged(pointers, count);
 }
 
 // Foreign memory on its way to other hosts: piece by piece through the staging area.
 Status NativeEngine::ReduceStaged(std::span<float* const> parts, std::size_t count) {
-  const std::uint64_t stage = local_->RegionOffset(local_index_) + 2 * kSlotBytes;
   std::size_t parts_of_any = 1;
   for (std::uint64_t rank = 0; rank < world(); ++rank) {
     parts_of_any = std::max(parts_of_any, options_.layout.NodesOf(Rank(rank)).size());
@@ -329,13 +303,16 @@ Status NativeEngine::ReduceStaged(std::span<float* const> parts, std::size_t cou
   const std::size_t most = kStageBytes / sizeof(float) / parts_of_any / 16 * 16;
   for (std::size_t at = 0; at == 0 || at < count; at += most) {
     const std::size_t size = std::min(most, count - at);
-    std::vector<std::uint64_t> offsets;
+    std::vector<float*> staged;
     for (std::size_t part = 0; part < parts.size(); ++part) {
-      offsets.push_back(stage + part * most * sizeof(float));
-      std::memcpy(local_->At(offsets.back()), parts[part] + at, size * sizeof(float));
+      staged.push_back(parts[part] + at);
+      if (local_ == nullptr) continue;
+      const std::uint64_t stage = local_->RegionOffset(local_index_) + 2 * kSlotBytes;
+      staged.back() = reinterpret_cast<float*>(local_->At(stage)) + part * most;
+      std::copy_n(parts[part] + at, size, staged.back());
     }
-    PACELINE_TRY(ReduceInPlace(offsets, size, algo::Goal::kEverywhere));
-    std::memcpy(parts[0] + at, local_->At(offsets[0]), size * sizeof(float));
+    PACELINE_TRY(ReduceInPlace(staged, size, algo::Goal::kEverywhere));
+    if (local_ != nullptr) std::copy_n(staged[0], size, parts[0] + at);
   }
   return {};
 }
@@ -363,9 +340,13 @@ Result<std::vector<std::vector<float*>>> NativeEngine::Exchange(
 }
 
 // Each local rank adds one slice of everybody's parts, where they are.
-Status NativeEngine::ReduceInPlace(std::span<const std::uint64_t> offsets, std::size_t count,
+Status NativeEngine::ReduceInPlace(std::span<float* const> parts, std::size_t count,
                                    algo::Goal goal) {
-  PACELINE_ASSIGN(const auto local, Exchange(offsets, count));
+  if (local_ == nullptr) {
+    const MeshCall call = Call();
+    return network_->AllReduce(parts, count, call.operation, call.deadline);
+  }
+  PACELINE_ASSIGN(const auto local, Exchange(OffsetsOf(parts), count));
   const algo::Slice slice = algo::SliceOf(count, local_size_, local_index_);
   for (LocalNode& node : local_nodes_) {
     std::vector<const float*> sources;
@@ -377,7 +358,7 @@ Status NativeEngine::ReduceInPlace(std::span<const std::uint64_t> offsets, std::
     } else if (OneHost()) {
       targets.push_back(local[local_index_][0] + slice.begin);
     } else {
-      const auto [rank, part] = node.sources.front();
+      const auto& [rank, part] = node.sources.front();
       targets.push_back(local[rank][part] + slice.begin);
     }
     node.sum->Run(sources, targets, slice.size());
@@ -395,7 +376,7 @@ Status NativeEngine::ReduceBetweenHosts(const std::vector<std::vector<float*>>& 
     const algo::Slice slice = algo::SliceOf(count, rails_, local_index_);
     std::vector<float*> parts;
     for (const LocalNode& node : local_nodes_) {
-      const auto [rank, part] = node.sources.front();
+      const auto& [rank, part] = node.sources.front();
       parts.push_back(local[rank][part] + slice.begin);
     }
     PACELINE_TRY(network_->AllReduce(parts, slice.size(), call.operation, call.deadline));
@@ -411,12 +392,10 @@ Status NativeEngine::ReduceScatter(std::span<const std::span<float>> parts) {
   return Guarded([&]() -> Status {
     PACELINE_ASSIGN(const std::vector<float*> pointers, Pointers(parts));
     const std::size_t count = parts.front().size();
-    if (local_ != nullptr && OneHost()) {
-      if (const auto offsets = OffsetsOf(parts)) {
-        return ReduceInPlace(*offsets, count, algo::Goal::kScatter);
-      }
+    if (OneHost() && world() > 1 && InPlace(parts)) {
+      return ReduceInPlace(pointers, count, algo::Goal::kScatter);
     }
-    if (local_ == nullptr && !OneHost()) {
+    if (AllAlone() && world() > 1) {
       const MeshCall call = Call();
       return network_->ReduceScatter(pointers, count, call.operation, call.deadline);
     }
@@ -429,23 +408,7 @@ Status NativeEngine::AllGather(std::span<std::byte> blocks) {
     PACELINE_TRY(CheckBlocks(blocks.size(), world()));
     if (world() == 1) return {};
     if (!OneHost()) return MeshAllGather(mesh_, blocks, Call());
-    const std::size_t block = blocks.size() / world();
-    for (std::size_t at = 0; at == 0 || at < block; at += kSlotBytes) {
-      const LocalOperation operation{.kind = Kind::kGather,
-                                     .count = std::min(kSlotBytes, block - at)};
-      std::memcpy(local_->At(NextSlot(local_index_)), blocks.data() + local_index_ * block + at,
-                  operation.count);
-      local_->Publish(operation);
-      PACELINE_TRY(LocalBarrier());
-      for (std::size_t i = 0; i < local_size_; ++i) {
-        const auto theirs = local_->Read(i, operation, 1);
-        if (!theirs.ok()) return theirs.status();
-        if (i == local_index_) continue;
-        std::memcpy(blocks.data() + i * block + at, local_->At(NextSlot(i)), operation.count);
-      }
-      ++slots_used_;
-    }
-    return {};
+    return slots_->AllGather(blocks, deadline_);
   });
 }
 
@@ -454,23 +417,7 @@ Status NativeEngine::Broadcast(std::span<std::byte> bytes, Rank root) {
     PACELINE_TRY(CheckRoot(root, world()));
     if (world() == 1) return {};
     if (!OneHost()) return MeshBroadcast(mesh_, bytes, root, Call());
-    const std::size_t from = root.value();  // one host: local ranks are the ranks
-    for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kSlotBytes) {
-      const LocalOperation operation{.kind = Kind::kBroadcast,
-                                     .count = std::min(kSlotBytes, bytes.size() - at)};
-      if (local_index_ == from) {
-        std::memcpy(local_->At(NextSlot(from)), bytes.data() + at, operation.count);
-      }
-      local_->Publish(operation);
-      PACELINE_TRY(LocalBarrier());
-      const auto theirs = local_->Read(from, operation, 1);
-      if (!theirs.ok()) return theirs.status();
-      if (local_index_ != from) {
-        std::memcpy(bytes.data() + at, local_->At(NextSlot(from)), operation.count);
-      }
-      ++slots_used_;
-    }
-    return {};
+    return slots_->Broadcast(bytes, root.value(), deadline_);  // local ranks are the ranks
   });
 }
 
@@ -478,10 +425,7 @@ Status NativeEngine::Barrier() {
   return Guarded([&]() -> Status {
     if (world() == 1) return {};
     if (!OneHost()) return MeshBarrier(mesh_, Call());
-    local_->Publish({.kind = Kind::kBarrier});
-    PACELINE_TRY(LocalBarrier());
-    const auto theirs = local_->Read((local_index_ + 1) % local_size_, {.kind = Kind::kBarrier}, 1);
-    return theirs.ok() ? Status() : theirs.status();
+    return slots_->Barrier(deadline_);
   });
 }
 

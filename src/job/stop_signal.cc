@@ -40,15 +40,27 @@ void InstallStopSignals() {
 
 int StopRequested() { return g_stop_signal.load(); }
 
-StopWatcher::StopWatcher(std::stop_source source) : source_(std::move(source)) {
+StopSignals::StopSignals() {
   sigset_t stopping;
   ::sigemptyset(&stopping);
   ::sigaddset(&stopping, SIGINT);
   ::sigaddset(&stopping, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &stopping, &before_);
-  signals_.Reset(::signalfd(-1, &stopping, SFD_CLOEXEC));
+  signals_.Reset(::signalfd(-1, &stopping, SFD_CLOEXEC | SFD_NONBLOCK));
+  PACELINE_CHECK(signals_.valid(), "a descriptor for signals");
+}
+
+StopSignals::~StopSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+int StopSignals::Next() const {
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return 0;
+  return static_cast<int>(info.ssi_signo);
+}
+
+StopWatcher::StopWatcher(std::stop_source source) : source_(std::move(source)) {
   end_.Reset(::eventfd(0, EFD_CLOEXEC));
-  PACELINE_CHECK(signals_.valid() && end_.valid(), "descriptors for signals");
+  PACELINE_CHECK(end_.valid(), "a descriptor for the end");
   thread_ = StartThread("stop-watcher", [this] { Watch(); });
 }
 
@@ -56,17 +68,16 @@ StopWatcher::~StopWatcher() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto n = ::write(end_.get(), &one, sizeof(one));
   thread_.join();
-  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 void StopWatcher::Watch() {
   for (;;) {
-    pollfd waits[2] = {{signals_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}};
+    pollfd waits[2] = {{signals_.fd(), POLLIN, 0}, {end_.get(), POLLIN, 0}};
     if (::poll(waits, 2, -1) < 0) continue;
     if (waits[1].revents != 0) return;
-    signalfd_siginfo info{};
-    if (::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) continue;
-    if (source_.stop_requested() && info.ssi_signo == SIGINT) ::_exit(130);
+    const int signal = signals_.Next();
+    if (signal == 0) continue;
+    if (source_.stop_requested() && signal == SIGINT) ::_exit(130);
     source_.request_stop();
   }
 }

@@ -17,6 +17,25 @@ void InstallStopSignals();
 // The signal that asked to stop, or 0.
 int StopRequested();
 
+// SIGINT and SIGTERM as something to wait for: while one is alive they are blocked in the thread
+// that made it and in threads started later, and fd() is readable when one has come. What was not
+// read acts as usual afterwards. Thread-compatible.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  int fd() const { return signals_.get(); }
+  // The next signal, or 0 when there is none. Does not wait.
+  int Next() const;
+
+ private:
+  sigset_t before_{};
+  UniqueFd signals_;
+};
+
 // The same for a program that waits instead of polling: while one is alive, SIGINT and SIGTERM go
 // to a thread of its own, which stops `source`. A second SIGINT ends the process with code 130.
 // Make it before other threads, which inherit the blocked signals.
@@ -31,8 +50,7 @@ class StopWatcher {
   void Watch();
 
   std::stop_source source_;
-  sigset_t before_{};
-  UniqueFd signals_;
+  StopSignals signals_;
   UniqueFd end_;
   std::jthread thread_;
 };
