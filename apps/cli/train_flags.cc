@@ -36,8 +36,9 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
 
 void AddExecution(CLI::App& app, TrainConfig& config) {
   const auto group = app.add_option_group("Execution");
-  group->add_option("--strategy", config.strategy, "local: one process");
-  group->add_option("--workers", config.workers, "Worker processes; local means 1");
+  group->add_option("--strategy", config.strategy,
+                    "local, or allreduce (default: allreduce with several workers)");
+  group->add_option("--workers", config.workers, "Worker processes on this machine");
   group->add_option("--shards", config.shards,
                     "Virtual shards of the global batch (default: the workers)");
   group->add_option("--batch", config.batch, "Samples per virtual shard (default: the model's)");
@@ -45,10 +46,27 @@ void AddExecution(CLI::App& app, TrainConfig& config) {
   group->add_option("--epochs", config.epochs, "Stop after this many passes (default 1)");
   group->add_option("--seed", config.seed, "Decides every random number");
   group->add_option("--threads", config.threads,
-                    "Threads per worker (default: all cores; 1 with --reproducible)");
+                    "Threads per worker (default: the cores divided; 1 with --reproducible)");
   group->add_flag("--reproducible", config.reproducible,
                   "The same bits on every machine: one thread unless --threads is given");
   HideZeroDefaults(*group);
+}
+
+void AddGroup(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Several workers");
+  group->add_option("--engine", config.engine,
+                    "native (the same bits for every number of workers), gloo, or mpi");
+  group->add_option("--placement", config.placement,
+                    "auto: workers get CPUs of their own; none: the system decides");
+  group->add_option("--shared-memory", config.shared_memory,
+                    "auto: workers of one machine share memory; off: they use TCP");
+  group->add_option("--bucket-kb", config.bucket_kb, "Gradients that are reduced together");
+  group->add_option("--verify-every", config.verify_every,
+                    "Steps between comparisons of all workers' parameters; 0: only at the end");
+  group->add_option("--collective-timeout", config.collective_timeout,
+                    "Seconds to wait for the other workers");
+  group->add_option("--bind", config.bind,
+                    "Address to listen on (default: loopback, or where the coordinator is)");
 }
 
 void AddOptimizer(CLI::App& app, TrainConfig& config) {
@@ -82,6 +100,10 @@ void AddRecords(CLI::App& app, TrainConfig& config) {
                   "Stop when a checkpoint cannot be written");
   group->add_option("--eval-every", config.eval_every,
                     "Steps between evaluations (default: each epoch)");
+  group
+      ->add_option("--trace", config.trace,
+                   "Write a timeline for chrome://tracing and Perfetto to this file")
+      ->configurable(false);
   group->add_flag("--json", config.json, "Print the summary as one JSON object")
       ->configurable(false);
   group->add_flag("-q,--quiet", config.quiet, "No progress on stderr")->configurable(false);
@@ -98,14 +120,17 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddModelAndData(app, request.config);
   AddExecution(app, request.config);
+  AddGroup(app, request.config);
   AddOptimizer(app, request.config);
   AddRecords(app, request.config);
   app.set_config("--config", "", "TOML file with any of these flags; flags win")
       ->configurable(false);
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.footer(
-      "Exit codes: 0 done or interrupted, 2 usage, 10 mismatch, 12 data, 13 checkpoint,\n"
-      "15 not finite, 16 disk, 18 already running; docs/errors.md explains each.");
+      "Exit codes: 0 done or interrupted, 2 usage, 10 mismatch, 11 secret, 12 data, 13 "
+      "checkpoint,\n"
+      "15 not finite, 16 disk, 18 already running, 75 lost a worker; docs/errors.md explains "
+      "each.");
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 pops the back
   try {
     app.parse(std::move(reversed));

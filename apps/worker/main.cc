@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -18,7 +19,10 @@
 #include "cli/train_flags.h"
 #include "disk/faulty_file_system.h"
 #include "disk/file_system.h"
+#include "job/group.h"
+#include "job/launch_environment.h"
 #include "job/machine.h"
+#include "job/placement.h"
 #include "job/progress.h"
 #include "job/stop_signal.h"
 #include "model/catalog.h"
@@ -28,16 +32,22 @@
 namespace paceline::cli {
 namespace {
 
-// Faults that tests inject: PACELINE_FAULTS="fs:kill-before=7" or "nan:step=3".
+// Faults that tests inject: PACELINE_FAULTS="fs:kill-before=7" or "nan:step=3", each also for one
+// worker alone: "rank=1,nan:step=3".
 struct Faults {
   disk::FaultPlan file_system;
   std::optional<std::uint64_t> poison_at;
 };
 
-Result<Faults> FaultsFromEnvironment() {
+Result<Faults> FaultsFromEnvironment(Rank rank) {
   Faults faults;
   const char* raw = std::getenv("PACELINE_FAULTS");
-  const std::string text = raw == nullptr ? "" : raw;
+  std::string text = raw == nullptr ? "" : raw;
+  if (text.starts_with("rank=")) {
+    const std::size_t comma = text.find(',');
+    if (text.substr(0, comma) != fmt::format("rank={}", rank.value())) return faults;
+    text = comma == std::string::npos ? "" : text.substr(comma + 1);
+  }
   constexpr std::string_view kFileSystem = "fs:", kNan = "nan:step=";
   if (text.empty()) return faults;
   if (text.starts_with(kFileSystem)) {
@@ -62,28 +72,107 @@ Status CheckCpu() {
   return {};
 }
 
-Result<train::RunSummary> Train(job::TrainConfig& config) {
-  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
-  PACELINE_TRY(Resolve(config, *card, job::ReadMachine().cores));
-  PACELINE_ASSIGN(const Faults faults, FaultsFromEnvironment());
-  if (config.run.empty()) {
-    config.run = job::DefaultRunPath(config.model, SystemClock().UnixSeconds(),
-                                     static_cast<int>(::getpid()));
+// Whoever started this process has said which of how many workers it is.
+Result<job::LaunchEnvironment> ReadLaunch(job::TrainConfig& config) {
+  PACELINE_ASSIGN(const auto found, job::RecognizeLaunch(::getenv));
+  const job::LaunchEnvironment launch = found.value_or(job::LaunchEnvironment{});
+  if (found && launch.source != "paceline" && launch.rank == Rank(0) && !config.quiet) {
+    fmt::print(stderr, "{}\n", launch.Describe());
   }
+  const auto world = static_cast<std::int64_t>(launch.world);
+  if (config.workers > 1 && config.workers != world) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        found ? fmt::format("--workers {}, but {} started {}", config.workers, launch.source, world)
+              : fmt::format("--workers {}, but nobody started the others; use "
+                            "`paceline train`",
+                            config.workers));
+  }
+  config.workers = world;
+  if (config.threads == 0 && launch.local_world && !config.reproducible) {
+    const job::Placement placement =
+        job::PlanPlacement({.available = job::ReadAvailableCpus(), .workers = *launch.local_world});
+    config.threads = placement.workers.front().threads;
+  }
+  return launch;
+}
+
+// What must be equal on all workers for the training to make sense.
+std::string Fingerprint(const job::TrainConfig& config) {
+  std::string text = fmt::format("version={};engine={};steps={};epochs={};bucket-kb={};threads={}",
+                                 PACELINE_VERSION, config.engine, config.steps, config.epochs,
+                                 config.bucket_kb, config.threads);
+  for (const auto& [key, value] : config.Identity()) text += fmt::format(";{}={}", key, value);
+  return text;
+}
+
+// Room for the gradients in shared memory: the parameters once for each part that a worker brings.
+std::size_t ArenaBytes(const model::ModelCard& card, const algo::ShardLayout& layout) {
+  constexpr std::size_t kSlack = std::size_t{4} << 20;
+  std::size_t parts = 1;
+  for (std::uint64_t rank = 0; rank < layout.world(); ++rank) {
+    parts = std::max(parts, layout.NodesOf(Rank(rank)).size());
+  }
+  return parts * (static_cast<std::size_t>(card.ParameterCount()) * sizeof(float) * 5 / 4 + kSlack);
+}
+
+Result<std::unique_ptr<job::Group>> JoinGroup(const job::TrainConfig& config,
+                                              const job::LaunchEnvironment& launch,
+                                              const model::ModelCard& card) {
+  PACELINE_ASSIGN(const auto secret, job::ReadSecret(::getenv));
+  const auto layout = algo::ShardLayout::Even(static_cast<std::uint64_t>(config.shards),
+                                              static_cast<std::uint64_t>(config.workers));
+  return job::Group::Join({.launch = launch,
+                           .coordinator_runs = std::getenv("PACELINE_COORDINATOR_RUNS") != nullptr,
+                           .secret = secret,
+                           .bind = config.bind,
+                           .engine = config.engine,
+                           .layout = layout,
+                           .shared_memory = config.shared_memory != "off",
+                           .arena_bytes = ArenaBytes(card, layout),
+                           .timeout = config.CollectiveTimeout(),
+                           .fingerprint = Fingerprint(config)});
+}
+
+Result<train::RunSummary> RunWorker(const job::TrainConfig& config, Rank rank, job::Group* group) {
+  PACELINE_ASSIGN(const Faults faults, FaultsFromEnvironment(rank));
   disk::PosixFileSystem posix;
   disk::FaultyFileSystem file_system(posix, faults.file_system);
-  job::InstallStopSignals();
-  ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
-  train::SetTorchThreads(static_cast<int>(config.threads));
+  job::Trace trace;
+  const bool shows = !config.quiet && rank == Rank(0);
   PACELINE_ASSIGN(auto run, train::TrainingRun::Open(
                                 config, {.clock = SystemClock(),
                                          .file_system = file_system,
                                          .stop_signal = job::StopRequested,
-                                         .progress = config.quiet ? job::ProgressStyle::kOff
-                                                                  : job::DetectProgressStyle(),
+                                         .progress = shows ? job::DetectProgressStyle()
+                                                           : job::ProgressStyle::kOff,
                                          .config_text = ToToml(config),
-                                         .poison_at = faults.poison_at}));
+                                         .poison_at = faults.poison_at,
+                                         .engine = group != nullptr ? &group->engine() : nullptr,
+                                         .group = group != nullptr ? group->description() : "",
+                                         .trace = config.trace.empty() ? nullptr : &trace}));
   return run->Run();
+}
+
+Result<train::RunSummary> Train(job::TrainConfig& config, Rank& rank) {
+  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
+  PACELINE_ASSIGN(const job::LaunchEnvironment launch, ReadLaunch(config));
+  rank = launch.rank;
+  PACELINE_TRY(Resolve(config, *card, job::ReadMachine().cores));
+  if (config.run.empty()) {
+    config.run = job::DefaultRunPath(config.model, SystemClock().UnixSeconds(),
+                                     static_cast<int>(::getpid()));
+  }
+  job::InstallStopSignals();
+  ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
+  train::SetTorchThreads(static_cast<int>(config.threads));
+  if (config.strategy == "local") return RunWorker(config, rank, nullptr);
+  PACELINE_ASSIGN(const auto group, JoinGroup(config, launch, *card));
+  auto summary = RunWorker(config, rank, group.get());
+  const Status ended = summary.ok() ? group->Leave() : summary.status();
+  if (!summary.ok()) group->Abort(ended);
+  if (!ended.ok()) return ended.Wrap(fmt::format("rank {}", rank.value()));
+  return summary;
 }
 
 int RunTrain(const std::vector<std::string>& arguments) {
@@ -95,8 +184,10 @@ int RunTrain(const std::vector<std::string>& arguments) {
     return 0;
   }
   if (const Status cpu = CheckCpu(); !cpu.ok()) return Fail(kName, cpu);
-  const auto summary = Train(request->config);
+  Rank rank;
+  const auto summary = Train(request->config, rank);
   if (!summary.ok()) return Fail(kName, summary.status());
+  if (rank != Rank(0)) return 0;
   fmt::print("{}", request->config.json ? summary->Json() + "\n" : summary->Text());
   return 0;
 }

@@ -82,6 +82,7 @@ class NativeEngine final : public Engine {
   Traffic traffic() const override { return {mesh_.bytes_sent(), mesh_.frames_sent()}; }
 
   Traffic Predict(std::size_t count) const;
+  std::string Describe() const;
 
  private:
   using Kind = LocalOperation::Kind;
@@ -429,6 +430,14 @@ Status NativeEngine::Barrier() {
   });
 }
 
+std::string NativeEngine::Describe() const {
+  const auto hosts = hosts_.size();
+  return fmt::format(
+      "engine native, {} rank{} {}", world(), world() == 1 ? "" : "s",
+      AllAlone() ? (world() == 1 ? "alone" : "without shared memory")
+                 : fmt::format("on {} host{} with shared memory", hosts, hosts == 1 ? "" : "s"));
+}
+
 Traffic NativeEngine::Predict(std::size_t count) const {
   if (!network_) return {};
   return network_->Predict(algo::SliceOf(count, rails_, local_index_).size());
@@ -444,10 +453,20 @@ Result<std::unique_ptr<Engine>> MakeNativeEngine(net::Mesh& mesh, const NativeOp
   return std::unique_ptr<Engine>(std::make_unique<NativeEngine>(mesh, options, std::move(hosts)));
 }
 
+namespace {
+
+const NativeEngine& AsNative(const Engine& engine) {
+  const auto* native = dynamic_cast<const NativeEngine*>(&engine);
+  PACELINE_CHECK(native != nullptr, "a native engine");
+  return *native;
+}
+
+}  // namespace
+
+std::string DescribeNative(const Engine& native) { return AsNative(native).Describe(); }
+
 Traffic PredictAllReduceTraffic(const Engine& native, std::size_t count) {
-  const auto* engine = dynamic_cast<const NativeEngine*>(&native);
-  PACELINE_CHECK(engine != nullptr, "a native engine");
-  return engine->Predict(count);
+  return AsNative(native).Predict(count);
 }
 
 }  // namespace paceline::collective

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "algo/schedule.h"
 #include "base/status.h"
@@ -28,6 +29,9 @@ struct NativeOptions {
 // cut into calls. A rank that dies cancels what is in flight on all others within milliseconds.
 // Borrows the mesh, which must outlive it. A collective call.
 Result<std::unique_ptr<Engine>> MakeNativeEngine(net::Mesh& mesh, const NativeOptions& options);
+
+// "engine native, 4 ranks on 2 hosts, shared memory within a host", for people.
+std::string DescribeNative(const Engine& native);
 
 // What AllReduce of `count` floats makes this rank send over the network, headers included.
 Traffic PredictAllReduceTraffic(const Engine& native, std::size_t count);

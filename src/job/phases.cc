@@ -8,6 +8,7 @@ const char* PhaseName(Phase phase) {
     case Phase::kForward: return "forward";
     case Phase::kBackward: return "backward";
     case Phase::kReduce: return "reduce";
+    case Phase::kWait: return "wait";
     case Phase::kApply: return "apply";
     case Phase::kEvaluate: return "evaluate";
     case Phase::kCheckpoint: return "checkpoint";

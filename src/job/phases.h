@@ -4,12 +4,14 @@
 #include <cstddef>
 
 #include "base/clock.h"
+#include "job/trace.h"
 
 namespace paceline::job {
 
 // Where the time of a run goes. Always on: two clock reads per phase.
-enum class Phase { kData, kForward, kBackward, kReduce, kApply, kEvaluate, kCheckpoint };
-inline constexpr std::size_t kPhases = 7;
+// kReduce: adding the shards of this worker; kWait: for the gradients of the others.
+enum class Phase { kData, kForward, kBackward, kReduce, kWait, kApply, kEvaluate, kCheckpoint };
+inline constexpr std::size_t kPhases = 8;
 
 const char* PhaseName(Phase phase);
 
@@ -21,8 +23,16 @@ class PhaseTimes {
   std::chrono::nanoseconds Of(Phase phase) const { return times_[static_cast<std::size_t>(phase)]; }
   PhaseTimes Since(const PhaseTimes& earlier) const;
 
+  // From now on every scope is also written into a trace; borrowed.
+  void SetTrace(Trace* trace) { trace_ = trace; }
+  void AddScope(Phase phase, Instant start, Instant end) {
+    Add(phase, end - start);
+    if (trace_ != nullptr) trace_->Span(PhaseName(phase), Trace::Track::kCompute, start, end);
+  }
+
  private:
   std::array<std::chrono::nanoseconds, kPhases> times_{};
+  Trace* trace_ = nullptr;
 };
 
 // Adds the time of a scope to a phase.
@@ -30,7 +40,7 @@ class PhaseScope {
  public:
   PhaseScope(const Clock& clock, PhaseTimes& times, Phase phase)
       : clock_(clock), times_(times), phase_(phase), start_(clock.Now()) {}
-  ~PhaseScope() { times_.Add(phase_, clock_.Now() - start_); }
+  ~PhaseScope() { times_.AddScope(phase_, start_, clock_.Now()); }
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
 

@@ -31,7 +31,10 @@ Status Within(const char* flag, T value, T low, T high) {
 Status CheckChoices(const TrainConfig& config) {
   PACELINE_TRY(OneOf("--augment", config.augment, {"standard", "none"}));
   PACELINE_TRY(OneOf("--bad-record", config.bad_record, {"fail", "skip"}));
-  PACELINE_TRY(OneOf("--strategy", config.strategy, {"local"}));
+  PACELINE_TRY(OneOf("--strategy", config.strategy, {"local", "allreduce"}));
+  PACELINE_TRY(OneOf("--engine", config.engine, {"native", "gloo", "mpi"}));
+  PACELINE_TRY(OneOf("--placement", config.placement, {"auto", "none"}));
+  PACELINE_TRY(OneOf("--shared-memory", config.shared_memory, {"auto", "off"}));
   PACELINE_TRY(OneOf("--optimizer", config.optimizer, {"sgd", "adam", "adagrad"}));
   PACELINE_TRY(
       OneOf("--lr-schedule", config.lr_schedule, {"constant", "step", "cosine", "inverse-sqrt"}));
@@ -47,12 +50,26 @@ Status CheckChoices(const TrainConfig& config) {
   return {};
 }
 
+Status CheckWorkers(const TrainConfig& config) {
+  if (config.strategy == "local" && config.workers > 1) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("--strategy local is one worker, not {}; use allreduce", config.workers));
+  }
+  if (config.shards < config.workers) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("--shards {} is less than --workers {}: each worker needs one",
+                                     config.shards, config.workers));
+  }
+  return {};
+}
+
 Status CheckRanges(const TrainConfig& config) {
   constexpr std::int64_t kMany = 1'000'000;
   constexpr double kLarge = 1e6;
   constexpr std::uint64_t kMaxCount = 1'000'000'000'000;
   PACELINE_TRY(Within<std::int64_t>("--batch", config.batch, 1, kMany));
-  PACELINE_TRY(Within<std::int64_t>("--workers", config.workers, 1, 1));
+  PACELINE_TRY(Within<std::int64_t>("--workers", config.workers, 1, 4096));
   PACELINE_TRY(Within<std::int64_t>("--shards", config.shards, 1, 65'536));
   PACELINE_TRY(Within<std::int64_t>("--threads", config.threads, 1, 1024));
   PACELINE_TRY(Within<std::int64_t>("--prefetch", config.prefetch, 1, 64));
@@ -61,6 +78,8 @@ Status CheckRanges(const TrainConfig& config) {
   PACELINE_TRY(Within<std::uint64_t>("--epochs", config.epochs, 0, kMaxCount));
   PACELINE_TRY(Within<std::uint64_t>("--train-samples", config.train_samples, 1, kMaxCount));
   PACELINE_TRY(Within<std::uint64_t>("--nan-limit", config.nan_limit, 1, kMaxCount));
+  PACELINE_TRY(Within<std::int64_t>("--bucket-kb", config.bucket_kb, 1, kMany));
+  PACELINE_TRY(Within("--collective-timeout", config.collective_timeout, 0.1, kLarge));
   PACELINE_TRY(Within("--lr", config.lr, 0.0, kLarge));
   PACELINE_TRY(Within("--momentum", config.momentum, 0.0, 1.0));
   PACELINE_TRY(Within("--weight-decay", config.weight_decay, 0.0, kLarge));
@@ -72,17 +91,24 @@ Status CheckRanges(const TrainConfig& config) {
 }  // namespace
 
 Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
+  if (config.strategy.empty()) config.strategy = config.workers > 1 ? "allreduce" : "local";
   if (config.batch == 0) config.batch = card.batch;
   if (config.shards == 0) config.shards = config.workers;
   if (config.optimizer.empty()) config.optimizer = card.optimizer;
   if (config.lr == 0) config.lr = card.learning_rate;
-  if (config.threads == 0) config.threads = config.reproducible ? 1 : std::max(1, cores);
+  config.threads_given = config.threads_given || config.threads != 0;
+  if (config.threads == 0) {
+    const int divided =
+        std::max(1, cores / static_cast<int>(std::max<std::int64_t>(1, config.workers)));
+    config.threads = config.reproducible ? 1 : divided;
+  }
   if (config.steps != 0 && config.epochs != 0) {
     return Status::Error(Code::kInvalidArgument, "give --steps or --epochs, not both");
   }
   if (config.steps == 0 && config.epochs == 0) config.epochs = 1;
   PACELINE_TRY(CheckRanges(config));
-  return CheckChoices(config);
+  PACELINE_TRY(CheckChoices(config));
+  return CheckWorkers(config);
 }
 
 std::map<std::string, std::string> TrainConfig::Identity() const {
@@ -130,6 +156,13 @@ std::string ToToml(const TrainConfig& config) {
   number("prefetch", config.prefetch);
   text("strategy", config.strategy);
   number("workers", config.workers);
+  text("engine", config.engine);
+  text("placement", config.placement);
+  text("shared-memory", config.shared_memory);
+  number("bucket-kb", config.bucket_kb);
+  number("verify-every", config.verify_every);
+  number("collective-timeout", config.collective_timeout);
+  if (!config.bind.empty()) text("bind", config.bind);
   number("shards", config.shards);
   number("batch", config.batch);
   number("steps", config.steps);

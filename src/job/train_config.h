@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -21,14 +22,22 @@ struct TrainConfig {
   std::string bad_record = "fail";       // or skip
   std::int64_t prefetch = 2;             // steps prepared in advance
 
-  std::string strategy = "local";
+  std::string strategy;  // empty: local for one worker, else allreduce
   std::int64_t workers = 1;
-  std::int64_t shards = 0;   // 0: as many as workers
-  std::int64_t batch = 0;    // per virtual shard; 0: the model's
-  std::uint64_t steps = 0;   // 0: what the epochs need
-  std::uint64_t epochs = 0;  // 0: one, unless steps are given
+  std::string engine = "native";       // gloo, mpi
+  std::string placement = "auto";      // none: workers are not pinned to CPUs
+  std::string shared_memory = "auto";  // off: also workers of one host talk over TCP
+  std::int64_t bucket_kb = 4096;       // gradients that are reduced together
+  std::uint64_t verify_every = 100;    // steps between comparisons of all replicas; 0: at the end
+  double collective_timeout = 300;     // seconds
+  std::string bind;                    // address to listen on; empty: chosen
+  std::int64_t shards = 0;             // 0: as many as workers
+  std::int64_t batch = 0;              // per virtual shard; 0: the model's
+  std::uint64_t steps = 0;             // 0: what the epochs need
+  std::uint64_t epochs = 0;            // 0: one, unless steps are given
   std::uint64_t seed = 1;
-  std::int64_t threads = 0;  // 0: all cores, or one in reproducible mode
+  std::int64_t threads = 0;    // 0: the cores divided, or one in reproducible mode
+  bool threads_given = false;  // by the user, not filled in
   bool reproducible = false;
 
   std::string optimizer;  // empty: the model's; sgd, adam, adagrad
@@ -50,6 +59,7 @@ struct TrainConfig {
   bool checkpoint_required = false;
   std::string run;  // directory; empty: runs/MODEL-TIME
   bool resume = false;
+  std::string trace;  // file for a Chrome trace; empty: none
 
   bool json = false;
   bool quiet = false;
@@ -57,6 +67,11 @@ struct TrainConfig {
   // Synthetic data lives in no folder.
   bool Synthetic() const { return data == "synthetic"; }
   std::uint64_t GlobalBatch() const { return static_cast<std::uint64_t>(batch * shards); }
+
+  std::size_t BucketBytes() const { return static_cast<std::size_t>(bucket_kb) * 1024; }
+  std::chrono::milliseconds CollectiveTimeout() const {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(collective_timeout * 1000));
+  }
 
   // What decides the parameters that come out. A resumed run must agree on all of it.
   std::map<std::string, std::string> Identity() const;

@@ -1,8 +1,15 @@
 #include "net/endpoint.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <array>
 #include <charconv>
+#include <memory>
 
 #include <fmt/format.h>
+
+#include "base/unique_fd.h"
 
 namespace paceline::net {
 
@@ -30,6 +37,28 @@ Result<Endpoint> ParseEndpoint(const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, port);
   if (error != std::errc() || rest != end) return bad("the port is not 0 to 65535");
   return Endpoint{host, port};
+}
+
+std::string AddressTowards(const Endpoint& target) {
+  constexpr char kNowhere[] = "127.0.0.1";
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  const std::string port = std::to_string(target.port);
+  if (::getaddrinfo(target.host.c_str(), port.c_str(), &hints, &list) != 0) return kNowhere;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(list, &::freeaddrinfo);
+  // Connecting a datagram socket only chooses a route.
+  const UniqueFd socket(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage mine{};
+  socklen_t length = sizeof(mine);
+  std::array<char, NI_MAXHOST> text{};
+  if (!socket.valid() || ::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &length) != 0 ||
+      ::getnameinfo(reinterpret_cast<const sockaddr*>(&mine), length, text.data(),
+                    static_cast<socklen_t>(text.size()), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return kNowhere;
+  }
+  return text.data();
 }
 
 bool IsLoopback(const std::string& host) {

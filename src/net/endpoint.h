@@ -23,4 +23,8 @@ Result<Endpoint> ParseEndpoint(const std::string& text);
 // reachable.
 bool IsLoopback(const std::string& host);
 
+// The numeric address of this machine from which packets to `target` leave; 127.0.0.1 when there
+// is no way there. Nothing is sent.
+std::string AddressTowards(const Endpoint& target);
+
 }  // namespace paceline::net

@@ -40,6 +40,7 @@ std::string RunSummary::Json() const {
       .Add("model", model)
       .Add("strategy", strategy)
       .Add("workers", workers)
+      .Add("group", group)
       .Add("shards", shards)
       .Add("batch", batch)
       .Add("threads", threads)
@@ -67,6 +68,7 @@ std::string RunSummary::Json() const {
       .Add("checkpoint_failures", checkpoint_failures)
       .Add("max_rss_bytes", max_rss_bytes)
       .Add("interrupted", interrupted)
+      .Add("straggler", straggler)
       .Add("phases", PhasesJson(phases))
       .Add("run", run)
       .Text();
@@ -80,9 +82,11 @@ std::string RunSummary::Text() const {
   line("model", fmt::format("{} ({} parameters in {} tensors)", model, params, tensors));
   line("trained", fmt::format("{} steps, {} samples, {:.2f} epochs of {} data{}", steps, samples,
                               epochs, data, interrupted ? " (interrupted)" : ""));
-  line("speed", fmt::format("{:.1f} samples/s with {} thread{}, {} in steps, {} in all",
-                            samples_per_second, threads, threads == 1 ? "" : "s",
-                            job::RenderDuration(seconds), job::RenderDuration(wall_seconds)));
+  line("speed",
+       fmt::format("{:.1f} samples/s with {}{} thread{}, {} in steps, {} in all",
+                   samples_per_second, workers > 1 ? fmt::format("{} workers of ", workers) : "",
+                   threads, threads == 1 ? "" : "s", job::RenderDuration(seconds),
+                   job::RenderDuration(wall_seconds)));
   line("loss",
        fmt::format("{:.4f} (training accuracy {:.1f} %)", final_loss, 100 * train_accuracy));
   if (evaluated) {
@@ -90,6 +94,8 @@ std::string RunSummary::Text() const {
                                  100 * accuracy, eval_loss, auc, eval_samples));
   }
   line("time", PhasesText(phases, wall_seconds));
+  if (!group.empty()) line("group", group);
+  if (!straggler.empty()) line("waiting", straggler);
   line("hash", params_hash);
   if (skipped_steps > 0) line("skipped", fmt::format("{} steps with NaN or Inf", skipped_steps));
   if (bad_records > 0) line("bad data", fmt::format("{} records left out", bad_records));

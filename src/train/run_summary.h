@@ -42,6 +42,8 @@ struct RunSummary {
   std::int64_t max_rss_bytes = 0;
   bool interrupted = false;
   job::PhaseTimes phases;
+  std::string group;      // what the workers are connected by; empty: a worker alone
+  std::string straggler;  // who waited for whom; empty: nobody
 
   std::string Json() const;
   std::string Text() const;

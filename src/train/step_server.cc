@@ -64,8 +64,9 @@ class StepServer {
     double loss = 0;
     for (std::uint64_t i = 0; i < steps; ++i) {
       PACELINE_ASSIGN(const StepOutcome outcome,
-                      trainer_->RunStep(step_, plan_.batch, learning_rate_,
-                                        [&] { return loader_->Next(std::stop_token()); }));
+                      trainer_->RunStep(
+                          {.step = step_, .samples = plan_.batch, .learning_rate = learning_rate_},
+                          [&] { return loader_->Next(std::stop_token()); }));
       loss = outcome.loss;
       step_ = step_.Next();
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/torch.h>
 
 #include "base/rng.h"
@@ -44,11 +45,7 @@ Trainer::Trainer(const TrainerOptions& options, const Clock& clock,
       parameters_(model_->parameters()),
       params_(FlatTensors::OfParameters(*model_)),
       buffers_(FlatTensors::OfBuffers(*model_)),
-      buffers_before_(buffers_.All().size()) {
-  if (options.shards > 1) {
-    sum_.emplace(options.shards, params_.All().size() + buffers_.All().size());
-  }
-}
+      buffers_before_(buffers_.All().size()) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::Create(const TrainerOptions& options,
                                                  const Clock& clock) {
@@ -57,89 +54,162 @@ Result<std::unique_ptr<Trainer>> Trainer::Create(const TrainerOptions& options,
     std::unique_ptr<Trainer> trainer(new Trainer(options, clock, std::move(model)));
     PACELINE_ASSIGN(Optimizer optimizer, Optimizer::Make(options.optimizer, trainer->params_));
     trainer->optimizer_ = std::move(optimizer);
+    PACELINE_TRY(trainer->PrepareExchange());
     return trainer;
   });
 }
 
-Result<StepOutcome> Trainer::RunStep(Step step, std::uint64_t samples, double learning_rate,
-                                     const NextBatch& next) {
+ShardId Trainer::first_shard() const {
+  return options_.engine == nullptr ? ShardId(0)
+                                    : options_.engine->layout().begin(options_.engine->rank());
+}
+
+ShardId Trainer::end_shard() const {
+  return options_.engine == nullptr ? ShardId(options_.shards)
+                                    : options_.engine->layout().end(options_.engine->rank());
+}
+
+Status Trainer::PrepareExchange() {
+  if (options_.engine == nullptr && options_.shards == 1) return {};
+  ExchangeOptions exchange{.layout = algo::ShardLayout::Even(options_.shards, 1),
+                           .bucket_bytes = std::numeric_limits<std::size_t>::max(),
+                           .timeout = options_.timeout};
+  if (options_.engine != nullptr) {
+    queue_.emplace(*options_.engine, clock_);
+    exchange.engine = options_.engine;
+    exchange.queue = &*queue_;
+    exchange.layout = options_.engine->layout();
+    exchange.rank = options_.engine->rank();
+    exchange.bucket_bytes = options_.bucket_bytes;
+  }
+  PACELINE_ASSIGN(exchange_, GradientExchange::Make(params_, buffers_.All().size(), exchange));
+  InstallHooks();
+  return {};
+}
+
+// A hook on each parameter's accumulator runs when its gradient is complete, inside backward.
+void Trainer::InstallHooks() {
+  accumulators_.reserve(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[i]);
+    accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, i](const torch::autograd::variable_list& outputs,
+                  const torch::autograd::variable_list&) {
+          OnGradient(i);
+          return outputs;
+        }));
+    accumulators_.push_back(std::move(accumulator));
+  }
+}
+
+void Trainer::OnGradient(std::size_t tensor) {
+  const torch::Tensor gradient = parameters_[tensor].grad().contiguous();
+  if (tensor == 0 && options_.poison_at == current_step_.value()) {
+    gradient.data_ptr<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+  exchange_->Put(tensor, {gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel())});
+}
+
+Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& next) {
   return TorchGuard([&]() -> Result<StepOutcome> {
+    const Instant started = clock_.Now();
     StepOutcome outcome;
+    RankReport mine{.stop = input.stop};
+    current_step_ = input.step;
     std::ranges::copy(buffers_.All(), buffers_before_.begin());
-    if (sum_) sum_->Start();
-    for (std::uint64_t shard = 0; shard < options_.shards; ++shard) {
+    if (exchange_) exchange_->StartStep();
+    for (ShardId shard = first_shard(); shard < end_shard(); shard = shard.Next()) {
       const Instant wait_from = clock_.Now();
       PACELINE_ASSIGN(const data::Batch* batch, next());
-      phases_.Add(Phase::kData, clock_.Now() - wait_from);
-      PACELINE_CHECK(batch != nullptr && batch->step == step && batch->shard == ShardId(shard),
+      phases_.AddScope(Phase::kData, wait_from, clock_.Now());
+      PACELINE_CHECK(batch != nullptr && batch->step == input.step && batch->shard == shard,
                      "batches come in order");
-      PACELINE_TRY(RunShard(step, *batch, samples, outcome));
+      PACELINE_ASSIGN(const ShardReport report, RunShard(input, *batch));
+      mine.shards.push_back(report);
     }
-    outcome.loss /= static_cast<double>(samples);
-    const GradientSpans gradient = CollectGradient();
-    if (options_.poison_at == step.value()) {
-      gradient.front()[0] = std::numeric_limits<float>::quiet_NaN();
-    }
-    outcome.applied = Apply(learning_rate, gradient, outcome);
+    mine.busy_seconds = ToSeconds(clock_.Now() - started);
+    PACELINE_TRY(ShareReport(input, std::move(mine), outcome));
+    PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
+    outcome.applied = Apply(input.learning_rate, gradient, outcome);
     if (!outcome.applied) std::ranges::copy(buffers_before_, buffers_.All().begin());
+    if (queue_ && !order_known_) PACELINE_TRY(LearnOrder());
     return outcome;
   });
 }
 
-Status Trainer::RunShard(Step step, const data::Batch& batch, std::uint64_t samples,
-                         StepOutcome& outcome) {
-  const double weight = static_cast<double>(batch.count) / static_cast<double>(samples);
+Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch& batch) {
+  ShardReport report{.samples = batch.count};
   for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
-  if (sum_) std::ranges::copy(buffers_before_, buffers_.All().begin());
+  if (exchange_) std::ranges::copy(buffers_before_, buffers_.All().begin());
   if (batch.count > 0) {
     torch::Tensor loss;
     {
       const PhaseScope scope(clock_, phases_, Phase::kForward);
-      const ForwardContext context{.training = true,
-                                   .dropout_key = DeriveKey(options_.seed, Purpose::kDropout,
-                                                            step.value(), batch.shard.value())};
+      const ForwardContext context{
+          .training = true,
+          .dropout_key =
+              DeriveKey(options_.seed, Purpose::kDropout, input.step.value(), batch.shard.value())};
       const torch::Tensor labels = LabelTensor(batch);
       const torch::Tensor logits = model_->Forward(ImageTensor(batch), context);
       loss = torch::nn::functional::cross_entropy(
           logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-      outcome.loss += loss.item<double>();
-      outcome.correct +=
+      report.loss = loss.item<double>();
+      report.correct =
           static_cast<std::uint64_t>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
-      outcome.samples += batch.count;
     }
     const PhaseScope scope(clock_, phases_, Phase::kBackward);
-    loss.div(static_cast<double>(samples)).backward();
+    loss.div(static_cast<double>(input.samples)).backward();
   }
-  if (sum_) AddShardToSum(weight);
-  return {};
+  if (exchange_) {
+    FinishShard(static_cast<double>(batch.count) / static_cast<double>(input.samples));
+  }
+  return report;
 }
 
 // A shard's running statistics count with its share of the samples, like its gradient.
-void Trainer::AddShardToSum(double weight) {
+void Trainer::FinishShard(double weight) {
   const PhaseScope scope(clock_, phases_, Phase::kReduce);
-  const std::span<float> leaf = sum_->NextLeaf();
-  std::ranges::fill(leaf, 0.0F);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].grad().defined()) continue;  // an empty shard
-    const torch::Tensor gradient = parameters_[i].grad().contiguous();
-    const NamedRange& range = params_.ranges()[i];
-    std::copy_n(gradient.data_ptr<float>(), range.count,
-                leaf.begin() + static_cast<std::ptrdiff_t>(range.offset));
-  }
-  const std::span<float> statistics = leaf.subspan(params_.All().size());
-  std::ranges::copy(buffers_.All(), statistics.begin());
-  kernel::Scale(statistics, static_cast<float>(weight));
-  sum_->Commit();
+  kernel::Scale(buffers_.All(), static_cast<float>(weight));
+  exchange_->FinishShard(buffers_.All());
 }
 
-GradientSpans Trainer::CollectGradient() {
-  GradientSpans spans;
-  if (sum_) {
-    const std::span<float> total = sum_->Total();
-    for (const NamedRange& range : params_.ranges()) {
-      spans.push_back(total.subspan(range.offset, range.count));
+// Losses are added in the order of shards, whoever computed them.
+Status Trainer::ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome) {
+  StepReport report;
+  if (queue_) {
+    const PhaseScope scope(clock_, phases_, Phase::kWait);
+    const collective::Work work = queue_->Start([&](collective::Engine& engine) -> Status {
+      PACELINE_ASSIGN(report, ExchangeReports(engine, mine));
+      return {};
+    });
+    const Status shared = work.Wait(options_.timeout);
+    if (shared.code() == Code::kTimeout) {
+      queue_->Cancel(shared);
+      return work.Wait(options_.timeout);
     }
-    std::ranges::copy(total.subspan(params_.All().size()), buffers_.All().begin());
+    PACELINE_TRY(shared);
+  } else {
+    report = {std::move(mine.shards), {mine.busy_seconds}, mine.stop};
+  }
+  for (const ShardReport& shard : report.shards) {
+    outcome.loss += shard.loss;
+    outcome.correct += shard.correct;
+    outcome.samples += shard.samples;
+  }
+  outcome.loss /= static_cast<double>(input.samples);
+  outcome.stop = report.stop;
+  outcome.busy_seconds = std::move(report.busy_seconds);
+  return {};
+}
+
+Result<GradientSpans> Trainer::CollectGradient() {
+  GradientSpans spans;
+  spans.reserve(parameters_.size());
+  if (exchange_) {
+    const PhaseScope scope(clock_, phases_, Phase::kWait);
+    PACELINE_TRY(exchange_->Wait());
+    for (std::size_t i = 0; i < parameters_.size(); ++i) spans.push_back(exchange_->Gradient(i));
+    std::ranges::copy(exchange_->Statistics(), buffers_.All().begin());
     return spans;
   }
   for (torch::Tensor& parameter : parameters_) {
@@ -147,7 +217,60 @@ GradientSpans Trainer::CollectGradient() {
     spans.emplace_back(parameter.mutable_grad().data_ptr<float>(),
                        static_cast<std::size_t>(parameter.numel()));
   }
+  if (options_.poison_at == current_step_.value()) {
+    spans.front()[0] = std::numeric_limits<float>::quiet_NaN();
+  }
   return spans;
+}
+
+// All workers cut their buckets in the order that the first one has seen.
+Status Trainer::LearnOrder() {
+  std::vector<std::uint64_t> order = exchange_->order();
+  const collective::Work work = queue_->Start([&](collective::Engine& engine) {
+    return engine.Broadcast(std::as_writable_bytes(std::span(order)), Rank(0));
+  });
+  PACELINE_TRY(work.Wait(options_.timeout));
+  std::vector<std::uint64_t> sorted = order;
+  std::ranges::sort(sorted);
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (sorted[i] != i) return Status::Error(Code::kProtocol, "rank 0 sent no order of gradients");
+  }
+  exchange_->SetOrder(order);
+  order_known_ = true;
+  return {};
+}
+
+Status Trainer::Synchronize(Rank root) {
+  collective::Engine& engine = *options_.engine;
+  PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(params_.All()), root));
+  PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(buffers_.All()), root));
+  for (Optimizer::State& state : optimizer_->states()) {
+    PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(std::span(state.values)), root));
+  }
+  std::uint64_t updates = optimizer_->updates();
+  PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(std::span(&updates, 1)), root));
+  optimizer_->SetUpdates(updates);
+  return {};
+}
+
+Status Trainer::VerifyReplicas() {
+  collective::Engine& engine = *options_.engine;
+  const std::string mine = params_.Hash();
+  std::string hashes(mine.size() * engine.world(), ' ');
+  hashes.replace(engine.rank().value() * mine.size(), mine.size(), mine);
+  PACELINE_TRY(engine.AllGather(std::as_writable_bytes(std::span(hashes))));
+  std::string different;
+  for (std::uint64_t rank = 1; rank < engine.world(); ++rank) {
+    if (hashes.compare(rank * mine.size(), mine.size(), hashes, 0, mine.size()) == 0) continue;
+    different += (different.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (different.empty()) return {};
+  return Status::Error(Code::kInternal, "the replicas have diverged: rank(s) " + different +
+                                            " hold other parameters than rank 0");
+}
+
+std::vector<GradientExchange::Timing> Trainer::ReductionTimings() const {
+  return queue_ ? exchange_->Timings() : std::vector<GradientExchange::Timing>();
 }
 
 bool Trainer::Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome) {

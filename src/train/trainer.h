@@ -1,20 +1,23 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "data/loader.h"
 #include "job/phases.h"
+#include "train/gradient_exchange.h"
 #include "train/image_model.h"
 #include "train/optimizer.h"
 #include "train/parameters.h"
-#include "train/shard_sum.h"
+#include "train/step_report.h"
 
 namespace paceline::train {
 
@@ -25,15 +28,21 @@ struct TrainerOptions {
   OptimizerOptions optimizer;
   double clip_norm = 0;                    // 0: off
   std::optional<std::uint64_t> poison_at;  // for tests: this step's gradient becomes NaN
+  // The group with which gradients are summed; null: this worker owns all shards.
+  collective::Engine* engine = nullptr;
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+  std::chrono::milliseconds timeout{300'000};  // of waiting for the group
 };
 
-// What one step did.
+// What one step did, over all workers.
 struct StepOutcome {
   std::uint64_t samples = 0;
   std::uint64_t correct = 0;  // by the parameters before the update
   double loss = 0;            // mean over the samples
   double gradient_norm = 0;   // before clipping
   bool applied = false;       // false: loss or gradient was not finite, and nothing was changed
+  bool stop = false;          // some worker was asked to stop; all know after the same step
+  std::vector<double> busy_seconds;  // by worker: from the start of the step to its last gradient
 };
 
 // Model, parameters and optimiser of one worker, and how they take one step. The result of a step
@@ -46,9 +55,24 @@ class Trainer {
   // One batch per shard, in order, each lent until the next call.
   using NextBatch = std::function<Result<const data::Batch*>()>;
 
-  // `samples` is the size of the whole step, the same for every shard of it.
-  Result<StepOutcome> RunStep(Step step, std::uint64_t samples, double learning_rate,
-                              const NextBatch& next);
+  struct StepInput {
+    Step step;
+    std::uint64_t samples = 0;  // of the whole step, the same for every shard of it
+    double learning_rate = 0;
+    bool stop = false;  // this worker was asked to stop
+  };
+  Result<StepOutcome> RunStep(const StepInput& input, const NextBatch& next);
+
+  // Takes over the root's parameters, statistics and optimiser state. Collective.
+  Status Synchronize(Rank root);
+  // kInternal names the workers whose parameters differ from the first one's. Collective.
+  Status VerifyReplicas();
+  // When the buckets of the last step were reduced; empty without a group.
+  std::vector<GradientExchange::Timing> ReductionTimings() const;
+
+  // The shards that this worker computes.
+  ShardId first_shard() const;
+  ShardId end_shard() const;
 
   ImageModel& model() { return *model_; }
   FlatTensors& params() { return params_; }
@@ -59,9 +83,14 @@ class Trainer {
  private:
   Trainer(const TrainerOptions& options, const Clock& clock, std::shared_ptr<ImageModel> model);
 
-  Status RunShard(Step step, const data::Batch& batch, std::uint64_t samples, StepOutcome& outcome);
-  void AddShardToSum(double weight);
-  GradientSpans CollectGradient();
+  Status PrepareExchange();
+  void InstallHooks();
+  void OnGradient(std::size_t tensor);
+  Result<ShardReport> RunShard(const StepInput& input, const data::Batch& batch);
+  void FinishShard(double weight);
+  Status ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome);
+  Result<GradientSpans> CollectGradient();
+  Status LearnOrder();
   bool Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome);
 
   TrainerOptions options_;
@@ -72,7 +101,11 @@ class Trainer {
   FlatTensors buffers_;
   std::vector<float> buffers_before_;  // the step: to undo it, and for each shard to start from
   std::optional<Optimizer> optimizer_;
-  std::optional<ShardSum> sum_;  // with more than one shard: gradient, then buffers
+  std::optional<collective::Queue> queue_;      // with a group
+  std::unique_ptr<GradientExchange> exchange_;  // with a group or more than one shard
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // keep the hooks alive
+  Step current_step_;
+  bool order_known_ = false;
   job::PhaseTimes phases_;
 };
 

@@ -43,7 +43,9 @@ class Rig {
   }
 
   StepOutcome RunStep(std::uint64_t step, double learning_rate = 0.01) {
-    auto outcome = trainer_->RunStep(Step(step), plan_.StepSamples(Step(step)), learning_rate,
+    auto outcome = trainer_->RunStep({.step = Step(step),
+                                      .samples = plan_.StepSamples(Step(step)),
+                                      .learning_rate = learning_rate},
                                      [&] { return loader_->Next(std::stop_token()); });
     EXPECT_THAT(outcome, IsOk());
     return *outcome;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ std::int64_t MaxRssBytes() {
 JsonObject PhaseMilliseconds(const job::PhaseTimes& phases) {
   JsonObject json;
   for (const job::Phase phase : {job::Phase::kData, job::Phase::kForward, job::Phase::kBackward,
-                                 job::Phase::kReduce, job::Phase::kApply}) {
+                                 job::Phase::kReduce, job::Phase::kWait, job::Phase::kApply}) {
     json.Add(job::PhaseName(phase), std::round(ToSeconds(phases.Of(phase)) * 1e6) / 1e3);
   }
   return json;
@@ -45,7 +46,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
                                                        const RunEnvironment& environment) {
   std::unique_ptr<TrainingRun> run(new TrainingRun(config, environment));
   PACELINE_ASSIGN(run->data_, OpenData(config));
-  PACELINE_TRY(run->OpenDirectory());
+  if (run->Leads()) PACELINE_TRY(run->OpenDirectory());
   PACELINE_TRY(run->OpenTrainer());
   if (config.resume) PACELINE_TRY(run->Restore());
   for (const std::string& warning : run->data_.warnings) run->Warn(warning);
@@ -96,8 +97,12 @@ Status TrainingRun::OpenTrainer() {
                                                            .momentum = config_.momentum,
                                                            .weight_decay = config_.weight_decay},
                                              .clip_norm = config_.clip_norm,
-                                             .poison_at = environment_.poison_at},
+                                             .poison_at = environment_.poison_at,
+                                             .engine = environment_.engine,
+                                             .bucket_bytes = config_.BucketBytes(),
+                                             .timeout = config_.CollectiveTimeout()},
                                             environment_.clock));
+  trainer_->phases().SetTrace(environment_.trace);
   identity_ = {.config = config_.Identity(),
                .model = config_.model,
                .optimizer = config_.optimizer,
@@ -107,7 +112,25 @@ Status TrainingRun::OpenTrainer() {
   return {};
 }
 
+// The first worker knows where the run stands; the others need not see its files.
 Status TrainingRun::Restore() {
+  if (Leads()) PACELINE_TRY(RestoreFromDisk());
+  if (environment_.engine != nullptr) PACELINE_TRY(SharePosition());
+  first_step_ = position_.next_step;
+  first_sample_ = position_.samples;
+  return {};
+}
+
+Status TrainingRun::SharePosition() {
+  std::array<std::uint64_t, 6> values{
+      position_.next_step.value(), position_.samples,        position_.epoch,
+      position_.skipped,           position_.skipped_in_row, saved_at_ ? 1U : 0U};
+  PACELINE_TRY(environment_.engine->Broadcast(std::as_writable_bytes(std::span(values)), Rank(0)));
+  position_ = {Step(values[0]), values[1], values[2], values[3], values[4]};
+  return values[5] != 0 ? trainer_->Synchronize(Rank(0)) : Status();
+}
+
+Status TrainingRun::RestoreFromDisk() {
   auto restored = RestoreCheckpoint(*store_, *trainer_, identity_);
   if (!restored.ok() && restored.status().code() == Code::kNotFound) {
     progress_.Note(fmt::format("no checkpoint in {} yet: starting at step 0", directory_.path()));
@@ -116,39 +139,43 @@ Status TrainingRun::Restore() {
   if (!restored.ok()) return restored.status().Wrap("resuming " + directory_.path());
   for (const std::string& warning : restored->warnings) Warn(warning);
   position_ = restored->position;
-  first_step_ = position_.next_step;
-  first_sample_ = position_.samples;
   saved_at_ = position_.next_step;
-  progress_.Note(fmt::format("resuming at step {}", first_step_.value()));
+  progress_.Note(fmt::format("resuming at step {}", position_.next_step.value()));
   return {};
 }
 
 Result<RunSummary> TrainingRun::Run() {
+  if (environment_.engine != nullptr) PACELINE_TRY(environment_.engine->Barrier());
   run_started_ = environment_.clock.Now();
   Record("start", JsonObject()
                       .Add("run", directory_.path())
                       .Add("model", config_.model)
                       .Add("step", first_step_.value())
                       .Add("total_steps", plan_.Steps())
-                      .Add("threads", config_.threads));
+                      .Add("threads", config_.threads)
+                      .Add("workers", config_.workers)
+                      .Add("group", environment_.group));
   PACELINE_LOG(Info, "training {} from step {} to {} with {} thread(s) in {}", config_.model,
                first_step_.value(), plan_.Steps(), config_.threads, directory_.path());
   data::LoaderOptions options{
       .augment = config_.augment == "none" ? data::Augment::kNone : data::Augment::kStandard,
       .first_step = first_step_,
-      .first_shard = ShardId(0),
-      .end_shard = ShardId(plan_.shards),
+      .first_shard = trainer_->first_shard(),
+      .end_shard = trainer_->end_shard(),
       .depth = static_cast<int>(config_.prefetch)};
   PACELINE_ASSIGN(auto loader, data::BatchLoader::Create(*data_.train, plan_, options));
   const Status trained = TrainUntilEnd(*loader);
   progress_.Finish();
   // Whatever ended the training, the state is good: bad steps never reached it.
-  if (trained.ok() || trained.code() == Code::kNotFinite) {
+  if (Leads() && (trained.ok() || trained.code() == Code::kNotFinite)) {
     const Status saved = SaveNow();
     if (!saved.ok()) return saved.Wrap("the final checkpoint");
   }
   if (!trained.ok()) return trained;
+  if (environment_.engine != nullptr) PACELINE_TRY(trainer_->VerifyReplicas());
+  if (environment_.trace != nullptr) PACELINE_TRY(WriteTrace());
   const RunSummary summary = Summarize();
+  if (!Leads()) return summary;
   Record("end", JsonObject()
                     .Add("step", summary.steps)
                     .Add("params_hash", summary.params_hash)
@@ -167,7 +194,14 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
     const job::PhaseTimes phases_before = trainer_->phases();
     const std::uint64_t samples_before = position_.samples;
     PACELINE_ASSIGN(const StepOutcome outcome,
-                    trainer_->RunStep(step, plan_.StepSamples(step), learning_rate, next));
+                    trainer_->RunStep({.step = step,
+                                       .samples = plan_.StepSamples(step),
+                                       .learning_rate = learning_rate,
+                                       .stop = environment_.stop_signal() != 0},
+                                      next));
+    agreed_to_stop_ = outcome.stop;
+    stragglers_.Add(outcome.busy_seconds);
+    if (environment_.trace != nullptr) TraceReductions();
     RecordStep(outcome, learning_rate, environment_.clock.Now() - started,
                trainer_->phases().Since(phases_before));
     PACELINE_TRY(AfterStep(outcome, samples_before));
@@ -213,17 +247,51 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
 
 Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_before) {
   PACELINE_TRY(NoteSkippedStep(outcome));
+  PACELINE_TRY(VerifyIfDue());
   const std::uint64_t done = position_.next_step.value();
   const bool epoch_ended = EndsEpoch(samples_before, position_.samples);
   const auto due = [&](std::uint64_t every) {
     return every == 0 ? epoch_ended : done % every == 0;
   };
   if (due(config_.eval_every) && !Stopping()) PACELINE_TRY(EvaluateNow());
-  if (!due(config_.checkpoint_every)) return {};
+  if (!due(config_.checkpoint_every) || !Leads()) return {};
   const Status saved = SaveNow();
   if (!saved.ok() && config_.checkpoint_required) return saved;
   if (!saved.ok()) Warn(fmt::format("{}; training goes on", saved.message()));
   return {};
+}
+
+Status TrainingRun::VerifyIfDue() {
+  const bool due = environment_.engine != nullptr && config_.verify_every > 0 &&
+                   position_.next_step.value() % config_.verify_every == 0;
+  return due ? trainer_->VerifyReplicas() : Status();
+}
+
+void TrainingRun::TraceReductions() {
+  std::size_t bucket = 0;
+  for (const GradientExchange::Timing& timing : trainer_->ReductionTimings()) {
+    environment_.trace->Span(
+        fmt::format("bucket {} ({:.1f} MB)", bucket++, static_cast<double>(timing.bytes) / 1e6),
+        job::Trace::Track::kReduce, timing.started, timing.finished);
+  }
+}
+
+// All ranks leave a barrier at about the same moment: that is where their clocks are aligned.
+Status TrainingRun::WriteTrace() {
+  std::vector<job::RankTrace> ranks(1);
+  const auto encode = [&] { return job::EncodeTrace(*environment_.trace, run_started_); };
+  if (environment_.engine == nullptr) {
+    ranks[0].encoded = encode();
+  } else {
+    PACELINE_ASSIGN(const std::vector<std::string> all,
+                    GatherTexts(*environment_.engine, encode()));
+    ranks.resize(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) ranks[i] = {Rank(i), "worker", all[i]};
+  }
+  if (!Leads()) return {};
+  const Status written = job::WriteChromeTrace(config_.trace, ranks);
+  if (written.ok()) progress_.Note(fmt::format("trace: {}", config_.trace));
+  return written;
 }
 
 Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
@@ -291,6 +359,7 @@ void TrainingRun::Warn(const std::string& text) {
 }
 
 void TrainingRun::Record(const char* type, const JsonObject& fields) {
+  if (!events_) return;  // the first worker keeps the records
   const Status written = events_->Write(type, fields);
   if (!written.ok()) PACELINE_LOG(Warning, "{}; training goes on", written.message());
 }
@@ -350,6 +419,8 @@ RunSummary TrainingRun::Summarize() const {
   summary.max_rss_bytes = MaxRssBytes();
   summary.interrupted = position_.next_step.value() < plan_.Steps();
   summary.phases = trainer_->phases();
+  summary.group = environment_.group;
+  summary.straggler = stragglers_.Line();
   return summary;
 }
 

@@ -10,12 +10,15 @@
 #include "algo/learning_rate.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "collective/engine.h"
 #include "disk/checkpoint.h"
 #include "disk/file_system.h"
 #include "disk/run_lock.h"
 #include "job/event_log.h"
 #include "job/progress.h"
 #include "job/run_dir.h"
+#include "job/straggler.h"
+#include "job/trace.h"
 #include "job/train_config.h"
 #include "train/checkpointing.h"
 #include "train/data_source.h"
@@ -33,10 +36,14 @@ struct RunEnvironment {
   job::ProgressStyle progress = job::ProgressStyle::kOff;
   std::string config_text;                 // kept as the run's config.toml
   std::optional<std::uint64_t> poison_at;  // for tests: NaN in this step's gradient
+  collective::Engine* engine = nullptr;    // the group; null: a worker alone
+  std::string group;                       // what the group is, for people
+  job::Trace* trace = nullptr;
 };
 
-// One local training run from start (or from its newest checkpoint) to the end or to a stop
-// signal. Owns the run directory's lock for its lifetime. Thread-compatible.
+// One worker's part of a training run, from start (or from its newest checkpoint) to the end or to
+// a stop signal. The first worker keeps the records: it owns the run directory's lock for its
+// lifetime, restores and saves; the others take the state from it. Thread-compatible.
 class TrainingRun {
  public:
   // `config` is resolved. Opens data, directory and model, and restores when asked to.
@@ -53,6 +60,9 @@ class TrainingRun {
   Status OpenDirectory();
   Status OpenTrainer();
   Status Restore();
+  Status RestoreFromDisk();
+  Status SharePosition();
+  Status WriteTrace();
   Status TrainUntilEnd(data::BatchLoader& loader);
   Status AfterStep(const StepOutcome& outcome, std::uint64_t samples_before);
   void RecordStep(const StepOutcome& outcome, double learning_rate, std::chrono::nanoseconds took,
@@ -64,7 +74,15 @@ class TrainingRun {
   void Record(const char* type, const JsonObject& fields);
   void ShowProgress();
   bool EndsEpoch(std::uint64_t before, std::uint64_t after) const;
-  bool Stopping() const { return environment_.stop_signal() != 0; }
+  // A group stops after a step that all agree on; a worker alone stops at once.
+  bool Stopping() const {
+    return environment_.engine != nullptr ? agreed_to_stop_ : environment_.stop_signal() != 0;
+  }
+  bool Leads() const {
+    return environment_.engine == nullptr || environment_.engine->rank() == Rank(0);
+  }
+  Status VerifyIfDue();
+  void TraceReductions();
   RunSummary Summarize() const;
 
   job::TrainConfig config_;
@@ -85,6 +103,8 @@ class TrainingRun {
   std::uint64_t first_sample_ = 0;
   std::optional<Step> saved_at_;  // the newest checkpoint holds this position
   std::uint64_t save_failures_ = 0;
+  bool agreed_to_stop_ = false;
+  job::StragglerReport stragglers_;
   double recent_loss_ = 0, recent_accuracy_ = 0;  // exponential averages
   bool any_step_ = false;
   std::optional<Evaluation> evaluation_;

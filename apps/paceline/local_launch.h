@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "job/launch_environment.h"
+#include "job/train_config.h"
+
+namespace paceline::cli {
+
+// Runs the workers of this machine to their end and returns the exit code: all of the job, or
+// those of one host (`node`) of a larger one. `worker` is the command line of one of them.
+Result<int> LaunchLocally(const job::TrainConfig& config,
+                          const std::optional<job::LaunchEnvironment>& node,
+                          const std::vector<std::string>& worker);
+
+}  // namespace paceline::cli

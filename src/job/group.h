@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algo/shard_layout.h"
+#include "base/status.h"
+#include "collective/engine.h"
+#include "job/launch_environment.h"
+#include "net/secret.h"
+
+namespace paceline::job {
+
+struct GroupOptions {
+  LaunchEnvironment launch;
+  // Somebody else runs the rendezvous at launch.coordinator (our launcher); else rank 0 does.
+  bool coordinator_runs = false;
+  std::optional<net::Secret> secret;  // nothing: only a job on loopback can do without
+  std::string bind;                   // address to listen on; empty: where the coordinator sees us
+  std::string engine = "native";      // or gloo, mpi
+  algo::ShardLayout layout = algo::ShardLayout::Even(1, 1);
+  bool shared_memory = true;
+  std::size_t arena_bytes = 0;  // for Engine::Allocate
+  std::chrono::milliseconds timeout{300'000};
+  std::chrono::milliseconds join_timeout{60'000};
+  std::string fingerprint;  // "key=value;...": must be equal on all ranks
+};
+
+// The ranks of one job, connected: meets the others, builds the mesh and the engine, and takes all
+// of it down. Thread-compatible.
+class Group {
+ public:
+  // kTimeout names ranks that did not come, kMismatch what differs, kUnauthenticated a wrong
+  // secret or none where one is needed.
+  static Result<std::unique_ptr<Group>> Join(const GroupOptions& options);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  collective::Engine& engine();
+  // "native: 4 ranks on 2 hosts" and the like, for people.
+  const std::string& description() const;
+
+  // The end that everybody expects: afterwards the others may go.
+  Status Leave();
+  // Ends the group for all ranks; they will name this one and the reason.
+  void Abort(const Status& why);
+
+ private:
+  struct Parts;
+  explicit Group(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+// From the environment: the secret of PACELINE_SECRET, PACELINE_SECRET_FILE, or the line on stdin
+// that PACELINE_SECRET_STDIN=1 announces. Nothing when there is none.
+Result<std::optional<net::Secret>> ReadSecret(const GetEnv& getenv);
+
+}  // namespace paceline::job

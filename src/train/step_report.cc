@@ -1,0 +1,74 @@
+#include "train/step_report.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "wire/endian.h"
+
+namespace paceline::train {
+
+namespace {
+
+constexpr std::size_t kShardBytes = 3 * sizeof(std::uint64_t);
+constexpr std::size_t kRankBytes = 2 * sizeof(std::uint64_t);
+
+void StoreDouble(std::byte* to, double value) {
+  wire::StoreU64(to, std::bit_cast<std::uint64_t>(value));
+}
+
+double LoadDouble(const std::byte* from) { return std::bit_cast<double>(wire::LoadU64(from)); }
+
+}  // namespace
+
+Result<StepReport> ExchangeReports(collective::Engine& engine, const RankReport& mine) {
+  const algo::ShardLayout& layout = engine.layout();
+  std::uint64_t most = 0;
+  for (std::uint64_t rank = 0; rank < engine.world(); ++rank) {
+    most = std::max(most, layout.end(Rank(rank)).value() - layout.begin(Rank(rank)).value());
+  }
+  const std::size_t block = kRankBytes + most * kShardBytes;
+  std::vector<std::byte> blocks(block * engine.world());
+  std::byte* at = blocks.data() + engine.rank().value() * block;
+  StoreDouble(at, mine.busy_seconds);
+  wire::StoreU64(at + 8, mine.stop ? 1 : 0);
+  at += kRankBytes;
+  for (const ShardReport& shard : mine.shards) {
+    StoreDouble(at, shard.loss);
+    wire::StoreU64(at + 8, shard.correct);
+    wire::StoreU64(at + 16, shard.samples);
+    at += kShardBytes;
+  }
+  PACELINE_TRY(engine.AllGather(blocks));
+  StepReport report;
+  for (std::uint64_t rank = 0; rank < engine.world(); ++rank) {
+    const std::byte* from = blocks.data() + rank * block;
+    report.busy_seconds.push_back(LoadDouble(from));
+    report.stop = report.stop || wire::LoadU64(from + 8) != 0;
+    from += kRankBytes;
+    for (auto shard = layout.begin(Rank(rank)); shard < layout.end(Rank(rank));
+         shard = shard.Next()) {
+      report.shards.push_back(
+          {LoadDouble(from), wire::LoadU64(from + 8), wire::LoadU64(from + 16)});
+      from += kShardBytes;
+    }
+  }
+  return report;
+}
+
+Result<std::vector<std::string>> GatherTexts(collective::Engine& engine, const std::string& mine) {
+  std::vector<std::uint64_t> sizes(engine.world());
+  sizes[engine.rank().value()] = mine.size();
+  PACELINE_TRY(engine.AllGather(std::as_writable_bytes(std::span(sizes))));
+  const std::uint64_t longest = *std::ranges::max_element(sizes);
+  std::string all(longest * engine.world(), '\0');
+  all.replace(engine.rank().value() * longest, mine.size(), mine);
+  PACELINE_TRY(engine.AllGather(std::as_writable_bytes(std::span(all))));
+  std::vector<std::string> texts;
+  texts.reserve(engine.world());
+  for (std::uint64_t rank = 0; rank < engine.world(); ++rank) {
+    texts.push_back(all.substr(rank * longest, sizes[rank]));
+  }
+  return texts;
+}
+
+}  // namespace paceline::train
