@@ -53,10 +53,13 @@ void AddFlags(CLI::App& app, Arguments& arguments) {
   app.add_option("-w", config.warmup, "Iterations to warm up, every round");
   app.add_option("-c", arguments.check, "1: check the results of every round");
   app.add_option("--rounds", config.rounds, "Measured rounds, engines taking turns");
+  app.add_option("--mpirun", options.mpirun, "Starts the ranks of engine mpi");
   app.add_option("--rank-prefix", options.rank_prefix,
                  "Starts each rank through this command, e.g. \"ip netns exec {host}\"");
   app.add_option("--hosts", options.hosts, "What {host} stands for, ranks in turn")->delimiter(',');
   app.add_option("--addresses", options.addresses, "Address of each host")->delimiter(',');
+  app.add_option("--agent", options.remote_agent,
+                 "What stands for ssh between the hosts, for engine mpi");
   app.add_option("--network", config.network, "How the hosts are connected, for the report");
   app.add_option("--out", arguments.out, "Folder for results.json, report.html and logs");
   app.add_flag("--json", arguments.json, "Print the results as one JSON object");
@@ -76,6 +79,8 @@ void UseNamespaces(bench::PerfRunOptions* options) {
   options->addresses = Words(std::getenv("PACELINE_NETNS_ADDRESSES"));
   if (options->hosts.empty()) return;
   options->rank_prefix = "ip netns exec {host}";
+  const char* agent = std::getenv("PACELINE_NETNS_AGENT");
+  if (options->remote_agent.empty() && agent != nullptr) options->remote_agent = agent;
   const char* rate = std::getenv("PACELINE_NETNS_RATE");
   if (options->config.network.empty()) {
     options->config.network = fmt::format("{} emulated hosts{}", options->hosts.size(),

@@ -1,5 +1,6 @@
 #include "bench/perf_run.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -7,6 +8,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/clock.h"
 #include "base/stats.h"
@@ -80,10 +82,34 @@ PerfProcess PlanRank(const PerfRunOptions& options, const std::string& engine, s
   return process;
 }
 
+// mpirun itself runs on the first host, and reaches the others through the agent.
+std::vector<std::string> MpirunAcrossHosts(const PerfRunOptions& options) {
+  std::vector<std::string> argv = SplitWords(options.remote_agent);
+  const std::size_t workers = static_cast<std::size_t>(options.config.workers);
+  const std::size_t hosts = std::min(options.hosts.size(), workers);
+  std::vector<std::string> slots;
+  for (std::size_t i = 0; i < hosts; ++i) {
+    slots.push_back(fmt::format("{}:{}", options.addresses[i], (workers + hosts - 1) / hosts));
+  }
+  argv.push_back(options.addresses[0]);
+  for (const std::string& word :
+       {options.mpirun, std::string("--host"), fmt::format("{}", fmt::join(slots, ",")),
+        std::string("--map-by node --mca plm_rsh_agent"), fmt::format("'{}'", options.remote_agent),
+        std::string("-x PACELINE_PERF_CONTROL")}) {
+    argv.push_back(word);
+  }
+  return argv;
+}
+
 PerfProcess PlanMpi(const PerfRunOptions& options) {
   PerfProcess process;
-  process.argv = {options.mpirun, "--allow-run-as-root", "--oversubscribe", "-np",
-                  std::to_string(options.config.workers)};
+  process.argv =
+      options.hosts.empty() ? std::vector<std::string>{options.mpirun} : MpirunAcrossHosts(options);
+  for (const std::string& word :
+       {std::string("--allow-run-as-root"), std::string("--oversubscribe"), std::string("-np"),
+        std::to_string(options.config.workers)}) {
+    process.argv.push_back(word);
+  }
   if (options.config.workers > options.cores) {
     for (const char* word : {"--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"}) {
       process.argv.emplace_back(word);
@@ -227,6 +253,9 @@ Status Validate(const PerfRunOptions& options) {
   }
   if (!options.rank_prefix.empty() && options.hosts.empty()) {
     return Invalid("a rank prefix needs hosts: see tools/netns_hosts.sh");
+  }
+  if (!options.hosts.empty() && seen.contains("mpi") && options.remote_agent.empty()) {
+    return Invalid("engine mpi needs an agent to reach several hosts");
   }
   return {};
 }

@@ -18,7 +18,7 @@ struct PerfRunOptions {
   PerfConfig config;
   std::vector<std::string> engines{"native", "gloo", "mpi"};
   std::string rank_program;       // paceline-perf
-  std::string mpirun = "mpirun";  // looked up in PATH
+  std::string mpirun = "mpirun";  // with arguments of its own, e.g. "mpirun --mca pml ob1"
   std::filesystem::path out_dir;  // output of every process goes to out_dir/logs
   int cores = 0;                  // of this host; more workers than these let MPI yield
   // Ranks on several (emulated) hosts, in turn: rank r runs as `prefix` with {host} replaced by
@@ -26,6 +26,8 @@ struct PerfRunOptions {
   std::string rank_prefix;
   std::vector<std::string> hosts;
   std::vector<std::string> addresses;
+  // `agent ADDRESS WORDS...` runs words in a shell on that host; MPI needs it for several hosts.
+  std::string remote_agent;
 };
 
 // kInvalidArgument names the option that cannot work.
