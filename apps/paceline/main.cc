@@ -22,6 +22,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"train", "Train a model", paceline::cli::RunTrain},
     {"bench", "Measure against peers and write a report", paceline::cli::RunBench},
+    {"perf", "Time collective operations of all engines", paceline::cli::RunPerf},
     {"models", "List the models, or show one", paceline::cli::RunModels},
     {"doctor", "Check this machine and say what to do", paceline::cli::RunDoctor},
     {"version", "Show the version", paceline::cli::RunVersion},

@@ -416,12 +416,11 @@ TEST_P(EngineConformance, WrongArgumentsAreRefused) {
   refuses([](Engine& engine) { return engine.AllReduce({}); });
   refuses([](Engine& engine) { return engine.ReduceScatter({}); });
   refuses([](Engine& engine) { return engine.Broadcast({}, Rank(engine.world())); });
-  if (GetParam().world != 1) {
-    refuses([](Engine& engine) {
-      std::vector<std::byte> bytes(engine.world() + 1);
-      return engine.AllGather(bytes);
-    });
-  }
+  if (GetParam().world == 1) return;  // any length is one block
+  refuses([](Engine& engine) {
+    std::vector<std::byte> bytes(engine.world() + 1);
+    return engine.AllGather(bytes);
+  });
 }
 
 TEST_P(EngineConformance, DifferentSizesAreAnError) {

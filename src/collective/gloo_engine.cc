@@ -13,6 +13,7 @@
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/common/error.h>
+#include <gloo/config.h>
 #include <gloo/context.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
@@ -415,6 +416,10 @@ void GlooEngine::Abort(const Status& why) {
 }
 
 }  // namespace
+
+std::string GlooVersion() {
+  return fmt::format("{}.{}.{}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH);
+}
 
 Result<std::unique_ptr<Engine>> MakeGlooEngine(const GlooOptions& options) {
   const std::uint64_t world = options.layout.world();

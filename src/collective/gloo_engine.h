@@ -25,6 +25,8 @@ struct GlooOptions {
   BlobExchange bootstrap;                     // not needed by a single rank
 };
 
+std::string GlooVersion();  // of the library
+
 // Engine "gloo": the collectives of libgloo over TCP, one connection per pair of ranks. Connects
 // to all ranks before it returns.
 //

@@ -249,6 +249,11 @@ Status MpiBootstrap::Finalize() {
   return Check(MPI_Finalize(), "MPI_Finalize");
 }
 
+std::string MpiVersion() {
+  return fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                     OMPI_RELEASE_VERSION);
+}
+
 Result<std::unique_ptr<Engine>> MakeMpiEngine(const MpiOptions& options) {
   PACELINE_ASSIGN(const MpiBootstrap mpi, MpiBootstrap::Start());
   if (options.layout.world() != mpi.world()) {

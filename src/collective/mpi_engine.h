@@ -39,6 +39,8 @@ class MpiBootstrap {
   std::uint64_t world_;
 };
 
+std::string MpiVersion();  // of the library, e.g. "Open MPI 4.1.4"
+
 struct MpiOptions {
   algo::ShardLayout layout = algo::ShardLayout::Even(1, 1);  // its world is MPI's
   // MPI counts with int: longer operations become several calls. Smaller values exist for tests.

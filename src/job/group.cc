@@ -94,6 +94,7 @@ struct Group::Parts {
 
   Status Connect();
   Status ConnectThroughMpi();
+  Status MeetThroughExchange();
   Status MeetAt(const net::Endpoint& coordinator, const net::Secret& secret, bool serve);
   Status MakeEngine();
   std::string BindAddress(const net::Endpoint& coordinator) const;
@@ -104,6 +105,7 @@ Status Group::Parts::Connect() {
   const LaunchEnvironment& launch = options.launch;
   loop.emplace();
   if (world() == 1) return MeetAt({}, options.secret.value_or(net::Secret::Open()), true);
+  if (options.exchange) return MeetThroughExchange();
   if (launch.coordinator.empty()) return ConnectThroughMpi();
   PACELINE_ASSIGN(const net::Endpoint coordinator, net::ParseEndpoint(launch.coordinator));
   return MeetAt(coordinator, options.secret.value_or(net::Secret::Open()),
@@ -120,9 +122,14 @@ Status Group::Parts::ConnectThroughMpi() {
                                      options.launch.source, options.launch.rank.value(), world(),
                                      bootstrap.rank().value(), bootstrap.world()));
   }
+  options.exchange = [bootstrap](const std::string& mine) { return bootstrap.Exchange(mine); };
+  return MeetThroughExchange();
+}
+
+// Rank 0 opens the meeting and invites the others.
+Status Group::Parts::MeetThroughExchange() {
   const bool one_host = options.launch.local_world == world();
   std::string mine;
-  std::optional<Invitation> own;
   if (options.launch.rank == Rank(0)) {
     PACELINE_ASSIGN(const net::Secret secret, options.secret ? Result<net::Secret>(*options.secret)
                                                              : net::Secret::Generate());
@@ -134,11 +141,10 @@ Status Group::Parts::ConnectThroughMpi() {
                                                             .secret = secret,
                                                             .world = world(),
                                                             .timeout = options.join_timeout}));
-    own = Invitation{server->endpoint(), secret};
-    mine = Encode(*own);
+    mine = Encode({server->endpoint(), secret});
   }
-  PACELINE_ASSIGN(const std::vector<std::string> blobs, bootstrap.Exchange(mine));
-  PACELINE_ASSIGN(const Invitation invitation, DecodeInvitation(blobs.front()));
+  PACELINE_ASSIGN(const std::vector<std::string> texts, options.exchange(mine));
+  PACELINE_ASSIGN(const Invitation invitation, DecodeInvitation(texts.front()));
   return MeetAt(invitation.coordinator, invitation.secret, /*serve=*/false);
 }
 

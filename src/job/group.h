@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "algo/shard_layout.h"
 #include "base/status.h"
@@ -27,6 +29,9 @@ struct GroupOptions {
   std::chrono::milliseconds timeout{300'000};
   std::chrono::milliseconds join_timeout{60'000};
   std::string fingerprint;  // "key=value;...": must be equal on all ranks
+  // Gives every rank the texts of all, by rank: how they meet when there is no coordinator. Without
+  // it MPI does that.
+  std::function<Result<std::vector<std::string>>(const std::string& mine)> exchange;
 };
 
 // The ranks of one job, connected: meets the others, builds the mesh and the engine, and takes all
