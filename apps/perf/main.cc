@@ -21,7 +21,6 @@
 #include "bench/perf_results.h"
 #include "bench/perf_table.h"
 #include "cli/parse.h"
-#include "collective/mpi_engine.h"
 
 namespace {
 
@@ -116,18 +115,15 @@ Status MeasureAll(collective::Engine& engine, const Arguments& arguments) {
 }
 
 int Run(const Arguments& arguments) {
-  auto engine = bench::MakePerfEngine(PlaceFromEnvironment(arguments.engine));
-  if (!engine.ok()) {
-    const int code = cli::Fail(kName, engine.status());
-    return engine.status().code() == Code::kUnavailable ? kNotAvailable : code;
+  auto group = bench::MakePerfGroup(PlaceFromEnvironment(arguments.engine));
+  if (!group.ok()) {
+    const int code = cli::Fail(kName, group.status());
+    return group.status().code() == Code::kUnavailable ? kNotAvailable : code;
   }
+  collective::Engine& engine = (*group)->engine();
   const std::string control = Environment("PACELINE_PERF_CONTROL", "");
-  const Status status =
-      control.empty() ? MeasureAll(**engine, arguments) : Serve(**engine, control);
-  if (!status.ok()) return cli::Fail(kName, status);
-  engine->reset();
-  if (arguments.engine != "mpi") return 0;
-  const Status ended = collective::MpiBootstrap::Finalize();
+  const Status status = control.empty() ? MeasureAll(engine, arguments) : Serve(engine, control);
+  const Status ended = status.ok() ? (*group)->Leave() : status;
   return ended.ok() ? 0 : cli::Fail(kName, ended);
 }
 
@@ -140,7 +136,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("collective", arguments.collective,
                  "allreduce, allgather, reducescatter, broadcast or latency");
-  app.add_option("--engine", arguments.engine, "gloo or mpi");
+  app.add_option("--engine", arguments.engine, "native, native-tcp, gloo or mpi");
   app.add_option("-b", arguments.min, "Smallest size; K, M and G are binary");
   app.add_option("-e", arguments.max, "Largest size");
   app.add_option("-f", config.sizes.factor, "Factor between sizes");

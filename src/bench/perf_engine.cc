@@ -55,22 +55,32 @@ std::string PerfEngineVersion(const std::string& name) {
   return PACELINE_VERSION;
 }
 
-Result<std::unique_ptr<collective::Engine>> MakePerfEngine(const PerfEngineOptions& options) {
-  if (options.name == "gloo") {
-    return collective::MakeGlooEngine(
-        {.rank = options.rank,
-         .layout = algo::ShardLayout::Even(options.world, options.world),
-         .address = options.address,
-         .timeout = options.timeout,
-         .bootstrap =
-             FolderExchange(options.meeting, options.rank, options.world, options.timeout)});
-  }
+Result<std::unique_ptr<job::Group>> MakePerfGroup(const PerfEngineOptions& options) {
+  // Address space for one buffer of each size; memory is taken when it is touched.
+  constexpr std::size_t kArenaBytes = std::size_t{2} << 30;
+  job::GroupOptions group{
+      .launch = {.source = "perf", .rank = options.rank, .world = options.world},
+      .bind = options.address,
+      .engine = options.name,
+      .arena_bytes = kArenaBytes,
+      .timeout = options.timeout,
+      .join_timeout = options.timeout};
   if (options.name == "mpi") {
     PACELINE_ASSIGN(const collective::MpiBootstrap mpi, collective::MpiBootstrap::Start());
-    return collective::MakeMpiEngine({.layout = algo::ShardLayout::Even(mpi.world(), mpi.world())});
+    group.launch.rank = mpi.rank();
+    group.launch.world = mpi.world();
+  } else if (options.name == "native" || options.name == "native-tcp" || options.name == "gloo") {
+    group.exchange = FolderExchange(options.meeting, options.rank, options.world, options.timeout);
+  } else {
+    return Status::Error(Code::kUnavailable,
+                         fmt::format("engine {} is not in this build", options.name));
   }
-  return Status::Error(Code::kUnavailable,
-                       fmt::format("engine {} is not in this build", options.name));
+  if (options.name == "native-tcp") {
+    group.engine = "native";
+    group.shared_memory = false;
+  }
+  group.layout = algo::ShardLayout::Even(group.launch.world, group.launch.world);
+  return job::Group::Join(group);
 }
 
 collective::BlobExchange FolderExchange(const std::filesystem::path& folder, Rank rank,

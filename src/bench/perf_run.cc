@@ -242,8 +242,8 @@ Status Validate(const PerfRunOptions& options) {
   if (options.engines.empty()) return Invalid("which engines? native, gloo, mpi");
   std::set<std::string> seen;
   for (const std::string& engine : options.engines) {
-    if (engine != "native" && engine != "gloo" && engine != "mpi") {
-      return Invalid(fmt::format("unknown engine '{}': native, gloo or mpi", engine));
+    if (engine != "native" && engine != "native-tcp" && engine != "gloo" && engine != "mpi") {
+      return Invalid(fmt::format("unknown engine '{}': native, native-tcp, gloo or mpi", engine));
     }
     if (!seen.insert(engine).second) return Invalid(fmt::format("engine {} twice", engine));
   }
