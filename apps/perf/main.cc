@@ -73,10 +73,10 @@ class DriverWatch {
   std::jthread thread_;
 };
 
-Status Serve(collective::Engine& engine, const std::string& control) {
+Status Serve(collective::Engine& engine, const std::string& name, const std::string& control) {
   PACELINE_ASSIGN(bench::PerfChannel channel, bench::PerfChannel::Connect(control));
   const DriverWatch watch(channel.fd());
-  return bench::ServePerf(engine, SystemClock(), channel);
+  return bench::ServePerf(engine, name, SystemClock(), channel);
 }
 
 // The slowest rank's time, and the wrong elements of all, on every rank.
@@ -122,7 +122,8 @@ int Run(const Arguments& arguments) {
   }
   collective::Engine& engine = (*group)->engine();
   const std::string control = Environment("PACELINE_PERF_CONTROL", "");
-  const Status status = control.empty() ? MeasureAll(engine, arguments) : Serve(engine, control);
+  const Status status =
+      control.empty() ? MeasureAll(engine, arguments) : Serve(engine, arguments.engine, control);
   const Status ended = status.ok() ? (*group)->Leave() : status;
   return ended.ok() ? 0 : cli::Fail(kName, ended);
 }

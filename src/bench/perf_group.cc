@@ -65,6 +65,7 @@ Status PerfGroup::StartProcesses() {
     environment["PACELINE_PERF_CONTROL"] = options_.control.string();
     PACELINE_ASSIGN(Subprocess child, Subprocess::Start({.argv = ThroughShell(process),
                                                          .environment = environment,
+                                                         .cpus = process.cpus,
                                                          .pipe_stdout = false}));
     processes_.push_back(std::move(child));
   }

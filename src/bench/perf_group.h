@@ -19,6 +19,7 @@ struct PerfProcess {
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;  // added to ours
   std::filesystem::path log;                       // its stdout and stderr
+  std::vector<int> cpus;                           // empty: not pinned
 };
 
 struct PerfGroupOptions {

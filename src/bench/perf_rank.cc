@@ -112,10 +112,11 @@ Result<PerfSample> PerfRank::Measure(const PerfStep& step) {
   return sample;
 }
 
-Status ServePerf(collective::Engine& engine, const Clock& clock, PerfChannel& channel) {
+Status ServePerf(collective::Engine& engine, const std::string& name, const Clock& clock,
+                 PerfChannel& channel) {
   PACELINE_TRY(channel.WriteLine(JsonObject()
                                      .Add("ready", true)
-                                     .Add("engine", engine.name())
+                                     .Add("engine", name)
                                      .Add("version", PerfEngineVersion(engine.name()))
                                      .Add("rank", engine.rank().value())
                                      .Add("world", engine.world())

@@ -32,6 +32,8 @@ class PerfRank {
 };
 
 // Answers the driver until it says quit or goes away; the protocol is in docs/perf.md.
-Status ServePerf(collective::Engine& engine, const Clock& clock, PerfChannel& channel);
+// `name` is what the driver calls this engine.
+Status ServePerf(collective::Engine& engine, const std::string& name, const Clock& clock,
+                 PerfChannel& channel);
 
 }  // namespace paceline::bench

@@ -117,7 +117,8 @@ class Serving : public ::testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     driver_.emplace(UniqueFd(fds[0]));
     rank_.emplace(UniqueFd(fds[1]));
-    thread_ = StartThread("rank", [this] { status_ = ServePerf(engine_, SystemClock(), *rank_); });
+    thread_ = StartThread(
+        "rank", [this] { status_ = ServePerf(engine_, "lonely", SystemClock(), *rank_); });
     const auto ready = driver_->ReadLine(20s);
     ASSERT_THAT(ready, IsOk());
     EXPECT_TRUE(JsonReader::Parse(*ready)->Flag("ready"));

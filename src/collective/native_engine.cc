@@ -32,7 +32,7 @@ constexpr std::size_t kSlotBytes = std::size_t{512} << 10;
 constexpr std::size_t kStageBytes = std::size_t{8} << 20;
 constexpr std::size_t kReservedBytes = 2 * kSlotBytes + kStageBytes;
 // Up to this size every rank adds everything itself: one barrier instead of two.
-constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
+constexpr std::size_t kSmallBytes = std::size_t{8} << 10;
 constexpr std::size_t kLine = 64;
 
 // Subtrees that a host's ranks can add up together: those of each run of neighbouring ranks.
