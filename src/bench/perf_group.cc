@@ -194,7 +194,9 @@ std::string PerfGroup::LastWords() const {
     std::ifstream file(process.log);
     for (std::string line; std::getline(file, line);) {
       if (line.find_first_not_of(" -\t") == std::string::npos) continue;
-      lines.push_back(line.substr(0, kLineBytes));
+      line = line.substr(0, kLineBytes);
+      if (std::count(lines.begin(), lines.end(), line) > 0) continue;  // all ranks say the same
+      lines.push_back(line);
       if (lines.size() > kLines) lines.pop_front();
     }
   }
