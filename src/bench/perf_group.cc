@@ -93,9 +93,11 @@ Status PerfGroup::CheckAlive() {
     const auto state = process.Wait(std::chrono::milliseconds(0));
     if (!state.ok()) continue;
     const bool absent = state->code == kExitNotAvailable || state->code == kExitNoSuchProgram;
-    return Status::Error(
-        absent ? Code::kUnavailable : Code::kPeerLost,
-        fmt::format("{}: {} while starting{}", options_.engine, state->Describe(), LastWords()));
+    if (absent) {
+      return Status::Error(Code::kUnavailable, fmt::format("{}{}", options_.engine, LastWords()));
+    }
+    return Status::Error(Code::kPeerLost, fmt::format("{}: {} while starting{}", options_.engine,
+                                                      state->Describe(), LastWords()));
   }
   return {};
 }
