@@ -94,9 +94,11 @@ Status PerfGroup::CheckAlive() {
     const auto state = process.Wait(std::chrono::milliseconds(0));
     if (!state.ok()) continue;
     const bool absent = state->code == kExitNotAvailable || state->code == kExitNoSuchProgram;
-    return Status::Error(
-        absent ? Code::kUnavailable : Code::kPeerLost,
-        fmt::format("{}: {} while starting{}", options_.engine, state->Describe(), LastWords()));
+    if (absent) {
+      return Status::Error(Code::kUnavailable, fmt::format("{}{}", options_.engine, LastWords()));
+    }
+    return Status::Error(Code::kPeerLost, fmt::format("{}: {} while starting{}", options_.engine,
+                                                      state->Describe(), LastWords()));
   }
   return {};
 }
@@ -195,7 +197,9 @@ std::string PerfGroup::LastWords() const {
     std::ifstream file(process.log);
     for (std::string line; std::getline(file, line);) {
       if (line.find_first_not_of(" -\t") == std::string::npos) continue;
-      lines.push_back(line.substr(0, kLineBytes));
+      line = line.substr(0, kLineBytes);
+      if (std::count(lines.begin(), lines.end(), line) > 0) continue;  // all ranks say the same
+      lines.push_back(line);
       if (lines.size() > kLines) lines.pop_front();
     }
   }

@@ -87,7 +87,7 @@ TEST(PerfRank, EveryCollectiveIsCheckedOnEveryRank) {
       PerfRank rank((*group)->engine(), SystemClock());
       for (const PerfOp op : {PerfOp::kAllReduce, PerfOp::kAllGather, PerfOp::kReduceScatter,
                               PerfOp::kBroadcast, PerfOp::kLatency}) {
-        for (const std::size_t bytes : {4, 100, 40'000}) {
+        for (const std::size_t bytes : {4U, 100U, 40'000U}) {
           const auto sample = rank.Measure({.op = op, .bytes = bytes, .iterations = 3});
           ASSERT_THAT(sample, IsOk());
           EXPECT_EQ(sample->wrong, 0) << PerfOpName(op) << " of " << bytes;

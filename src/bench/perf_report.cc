@@ -82,7 +82,7 @@ HtmlTable TimeTable(const PerfResults& results) {
       const bool measured = i < engine.points.size() && !engine.points[i].time_us.empty();
       row.push_back(measured ? FormatMicroseconds(paceline::Summarize(engine.points[i].time_us))
                              : "—");
-      if (e != reference) row.push_back(FormatRatio(Speedup(results, e, i)));
+      if (e != reference) row.push_back(FormatSpeedup(Speedup(results, e, i)));
     }
   }
   return table;

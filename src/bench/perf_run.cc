@@ -103,13 +103,15 @@ std::vector<std::string> MpirunAcrossHosts(const PerfRunOptions& options) {
   return argv;
 }
 
-PerfProcess PlanMpi(const PerfRunOptions& options) {
+PerfProcess PlanMpi(const PerfRunOptions& options, const std::filesystem::path& folder) {
   PerfProcess process;
   process.argv =
       options.hosts.empty() ? std::vector<std::string>{options.mpirun} : MpirunAcrossHosts(options);
   for (const std::string& word :
        {std::string("--allow-run-as-root"), std::string("--oversubscribe"), std::string("-np"),
-        std::to_string(options.config.workers)}) {
+        std::to_string(options.config.workers),
+        // Its files go where they are removed whatever ends it.
+        std::string("--mca"), std::string("orte_tmpdir_base"), folder.string()}) {
     process.argv.push_back(word);
   }
   if (options.config.workers > options.cores) {
@@ -264,7 +266,7 @@ Status Validate(const PerfRunOptions& options) {
 
 std::vector<PerfProcess> PlanProcesses(const PerfRunOptions& options, const std::string& engine,
                                        const std::filesystem::path& folder) {
-  if (engine == "mpi") return {PlanMpi(options)};
+  if (engine == "mpi") return {PlanMpi(options, folder)};
   std::vector<PerfProcess> processes;
   for (int rank = 0; rank < options.config.workers; ++rank) {
     processes.push_back(PlanRank(options, engine, static_cast<std::size_t>(rank), folder));

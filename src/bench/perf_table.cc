@@ -53,6 +53,12 @@ std::string FormatMicroseconds(const std::optional<Summary>& time_us) {
   return fmt::format("{} ± {}", Decimals(time_us->median), Decimals(time_us->mad));
 }
 
+std::string FormatSpeedup(const std::optional<Summary>& speedup) {
+  constexpr double kSmall = 0.1;  // two decimals would say nothing
+  if (!speedup || speedup->median >= kSmall) return FormatRatio(speedup);
+  return fmt::format("{:.2g} ± {:.1g} ×", speedup->median, speedup->mad);
+}
+
 std::string DescribePerf(const PerfConfig& config) {
   return fmt::format("{} on {}; median ± MAD of {}", Plural(config.workers, "worker"),
                      config.network.empty() ? "one host" : config.network,
@@ -105,7 +111,7 @@ std::string SideBySide(const PerfResults& results) {
     for (std::size_t e = 0; e < results.engines.size(); ++e) {
       if (!results.engines[e].unavailable.empty()) continue;
       Append(&row, EngineCells(results, e, i));
-      if (e != *reference) row.push_back(FormatRatio(Speedup(results, e, i)));
+      if (e != *reference) row.push_back(FormatSpeedup(Speedup(results, e, i)));
     }
   }
   return AlignColumns(rows);

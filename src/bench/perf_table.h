@@ -20,5 +20,6 @@ std::string PerfTable(const PerfResults& results);
 // "2 workers on one host; median ± MAD of 5 rounds"
 std::string DescribePerf(const PerfConfig& config);
 std::string FormatMicroseconds(const std::optional<Summary>& time_us);  // "81.2 ± 0.7"
+std::string FormatSpeedup(const std::optional<Summary>& speedup);       // "0.0071 ± 0.0004 ×"
 
 }  // namespace paceline::bench
