@@ -145,12 +145,14 @@ Cost& Cost::operator+=(const Cost& other) {
   messages += other.messages;
   payload_bytes += other.payload_bytes;
   added_bytes += other.added_bytes;
+  at_once = std::max(at_once, other.at_once);
   return *this;
 }
 
 Cost CostOf(std::span<const Exchange> plan, const Participants& participants, std::size_t self) {
   Cost cost{.exchanges = plan.size()};
   for (const Exchange& exchange : plan) {
+    cost.at_once = std::max<std::uint64_t>(cost.at_once, exchange.sends.size());
     for (const Transfer& send : exchange.sends) {
       const std::size_t parts = PartsOf(participants, self, send.what);
       cost.messages += parts;
@@ -168,11 +170,15 @@ Cost CostOf(std::span<const Exchange> plan, const Participants& participants, st
   return cost;
 }
 
+// Adding and handing over messages overlap with the transfer of other segments.
 double PredictSeconds(const Cost& cost, const NetworkSpeed& speed) {
+  const double others = cost.at_once > 1 ? static_cast<double>(cost.at_once - 1) : 0;
+  const double wire = static_cast<double>(cost.payload_bytes) * speed.seconds_per_byte *
+                      (1 + speed.contention * others);
+  const double processor = static_cast<double>(cost.messages) * speed.seconds_per_message +
+                           static_cast<double>(cost.added_bytes) * speed.seconds_per_added_byte;
   return static_cast<double>(cost.exchanges) * speed.seconds_per_exchange +
-         static_cast<double>(cost.messages) * speed.seconds_per_message +
-         static_cast<double>(cost.payload_bytes) * speed.seconds_per_byte +
-         static_cast<double>(cost.added_bytes) * speed.seconds_per_added_byte;
+         std::max(wire, processor);
 }
 
 Algorithm ChooseAlgorithm(const Participants& participants, std::size_t count,

@@ -82,6 +82,7 @@ struct Cost {
   std::uint64_t messages = 0;       // sent, one for each part
   std::uint64_t payload_bytes = 0;  // sent, floats
   std::uint64_t added_bytes = 0;    // read by additions
+  std::uint64_t at_once = 0;        // messages to different participants at the same time, at most
 
   Cost& operator+=(const Cost& other);
 };
@@ -94,6 +95,7 @@ struct NetworkSpeed {
   double seconds_per_message = 12e-6;   // of the processor, per message sent
   double seconds_per_byte = 8.0 / 1e9;  // of the slowest link: 1 Gb/s
   double seconds_per_added_byte = 0.15e-9;
+  double contention = 0.003;  // share of the rate lost for each further message at the same time
 };
 double PredictSeconds(const Cost& cost, const NetworkSpeed& speed);
 

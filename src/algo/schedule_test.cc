@@ -136,7 +136,12 @@ TEST(Schedule, BytesAreThoseOfTheFormulas) {
 TEST(Schedule, SmallGoesInOneStepLargeGoesWithFewBytes) {
   const Participants four = Even(4, 4);
   EXPECT_EQ(ChooseAlgorithm(four, 16, {}), Algorithm::kOneShot);
-  EXPECT_EQ(ChooseAlgorithm(four, 4'000'000, {}), Algorithm::kDirect);
+  EXPECT_EQ(ChooseAlgorithm(four, 100'000, {}), Algorithm::kDirect);
+  EXPECT_EQ(ChooseAlgorithm(Even(3, 3), 4'000'000, {}), Algorithm::kDirect);
+}
+
+TEST(Schedule, LargeDataGoesToOneParticipantAtATimeWherePossible) {
+  EXPECT_EQ(ChooseAlgorithm(Even(4, 4), 4'000'000, {}), Algorithm::kHalvingDoubling);
 }
 
 TEST(Schedule, ManyParticipantsPreferFewMessages) {

@@ -80,7 +80,8 @@ PerfProcess PlanRank(const PerfRunOptions& options, const std::string& engine, s
   process.environment["PACELINE_PERF_MEETING"] = folder.string();
   process.log = options.out_dir / "logs" / fmt::format("{}-{}.log", engine, rank);
   // As our launcher and mpirun do with their ranks. gloo's own thread wants a core besides.
-  if (engine != "gloo" && options.config.workers <= options.cores) process.cpus = {static_cast<int>(rank)};
+  if (engine != "gloo" && options.config.workers <= options.cores)
+    process.cpus = {static_cast<int>(rank)};
   return process;
 }
 

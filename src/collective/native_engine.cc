@@ -283,7 +283,8 @@ Status NativeEngine::Reduce(std::span<const std::span<float>> parts) {
     return {};
   }
   if (OneHost()) {
-    const bool small = count * sizeof(float) * parts.size() <= kSmallBytes;
+    // Decided by what is the same on every rank: the number of parts is not.
+    const bool small = count * sizeof(float) <= kSmallBytes;
     if (small || !InPlace(parts)) {
       LocalNode& all = local_nodes_.front();
       return slots_->Reduce(pointers, count, all.sources, *all.sum, deadline_);

@@ -43,9 +43,11 @@ NetworkReduce::Shape NetworkReduce::ShapeFor(std::size_t count, Goal goal) const
     shape.segment = count;  // each participant keeps one contiguous slice
   } else {
     shape.algorithm = algo::ChooseAlgorithm(options_.participants, count, options_.speed);
-    const std::size_t pieces =
-        shape.algorithm == Algorithm::kDirect ? options_.participants.size() : 1;
-    shape.segment = std::max<std::size_t>(1, options_.segment_bytes / sizeof(float) * pieces);
+    // Messages to several participants share the link: the same bytes are under way.
+    const std::size_t size = options_.participants.size();
+    const bool direct = shape.algorithm == Algorithm::kDirect && size > 1;
+    shape.segment = options_.segment_bytes / sizeof(float);
+    if (direct) shape.segment = shape.segment / (size - 1) * size;
   }
   shape.segment = std::max<std::size_t>(1, std::min(shape.segment, count));
   shape.segments = (count + shape.segment - 1) / shape.segment;

@@ -24,7 +24,7 @@ class NetworkReduce {
     std::vector<Rank> ranks;          // of the participants on the mesh, by participant
     std::size_t self = 0;             // participant
     algo::Participants participants;  // what each brings
-    std::size_t segment_bytes = 0;    // of one message, about
+    std::size_t segment_bytes = 0;    // that a participant sends at a time, about
     std::size_t ahead = 2;            // segments under way beyond the current one
     algo::NetworkSpeed speed;
   };
