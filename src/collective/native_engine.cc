@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "collective/engine_support.h"
 #include "collective/host_discovery.h"
+#include "collective/host_nodes.h"
 #include "collective/local_group.h"
 #include "collective/local_slots.h"
 #include "collective/mesh_operations.h"
@@ -34,18 +35,6 @@ constexpr std::size_t kReservedBytes = 2 * kSlotBytes + kStageBytes;
 // Up to this size every rank adds everything itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = std::size_t{8} << 10;
 constexpr std::size_t kLine = 64;
-
-// Subtrees that a host's ranks can add up together: those of each run of neighbouring ranks.
-std::vector<algo::TreeNode> NodesOfHost(const algo::ShardLayout& layout,
-                                        const std::vector<Rank>& ranks) {
-  std::vector<algo::TreeNode> nodes;
-  for (std::size_t first = 0, last = 0; first < ranks.size(); first = last + 1, last = first) {
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last].Next()) ++last;
-    const auto run = layout.NodesOf(ranks[first], ranks[last]);
-    nodes.insert(nodes.end(), run.begin(), run.end());
-  }
-  return nodes;
-}
 
 // Outlives the engine in the mesh's callback.
 struct FailureState {
@@ -87,7 +76,6 @@ class NativeEngine final : public Engine {
  private:
   using Kind = LocalOperation::Kind;
 
-  void PrepareLocalSums();
   void PrepareNetwork();
   template <typename Operation>
   Status Guarded(Operation operation);
@@ -114,13 +102,7 @@ class NativeEngine final : public Engine {
   std::optional<LocalSlots> slots_;
   std::size_t local_size_ = 1, local_index_ = 0;
 
-  // One entry for each subtree that this host adds up: which parts of which local ranks make it.
-  struct LocalNode {
-    algo::TreeNode node;
-    std::vector<PartOfRank> sources;
-    std::optional<TreeSum> sum;
-  };
-  std::vector<LocalNode> local_nodes_;
+  std::vector<HostNode> local_nodes_;     // that this host adds up
   std::size_t rails_ = 1;                 // local ranks of each host that talk to other hosts
   std::optional<NetworkReduce> network_;  // on those
 
@@ -144,7 +126,7 @@ NativeEngine::NativeEngine(net::Mesh& mesh, const NativeOptions& options, Hosts 
     local_index_ = local_->index();
     slots_.emplace(*local_, /*offset=*/0, kSlotBytes);
   }
-  PrepareLocalSums();
+  local_nodes_ = PlanHostNodes(options_.layout, hosts_[host_]);
   PrepareNetwork();
   {
     const MutexLock lock(failure_->mutex);
@@ -156,23 +138,6 @@ NativeEngine::NativeEngine(net::Mesh& mesh, const NativeOptions& options, Hosts 
 NativeEngine::~NativeEngine() {
   const MutexLock lock(failure_->mutex);
   failure_->local = nullptr;
-}
-
-void NativeEngine::PrepareLocalSums() {
-  for (const algo::TreeNode& node : NodesOfHost(options_.layout, hosts_[host_])) {
-    LocalNode entry{.node = node};
-    std::vector<algo::TreeNode> known;
-    for (std::size_t local = 0; local < local_size_; ++local) {
-      const auto nodes = options_.layout.NodesOf(hosts_[host_][local]);
-      for (std::size_t part = 0; part < nodes.size(); ++part) {
-        if (nodes[part].begin < node.begin || nodes[part].end > node.end) continue;
-        entry.sources.push_back({local, part});
-        known.push_back(nodes[part]);
-      }
-    }
-    entry.sum.emplace(node, known);
-    local_nodes_.push_back(std::move(entry));
-  }
 }
 
 void NativeEngine::PrepareNetwork() {
@@ -286,7 +251,7 @@ Status NativeEngine::Reduce(std::span<const std::span<float>> parts) {
     // Decided by what is the same on every rank: the number of parts is not.
     const bool small = count * sizeof(float) <= kSmallBytes;
     if (small || !InPlace(parts)) {
-      LocalNode& all = local_nodes_.front();
+      HostNode& all = local_nodes_.front();
       return slots_->Reduce(pointers, count, all.sources, *all.sum, deadline_);
     }
     return ReduceInPlace(pointers, count, algo::Goal::kEverywhere);
@@ -350,7 +315,7 @@ Status NativeEngine::ReduceInPlace(std::span<float* const> parts, std::size_t co
   }
   PACELINE_ASSIGN(const auto local, Exchange(OffsetsOf(parts), count));
   const algo::Slice slice = algo::SliceOf(count, local_size_, local_index_);
-  for (LocalNode& node : local_nodes_) {
+  for (HostNode& node : local_nodes_) {
     std::vector<const float*> sources;
     for (const auto& [rank, part] : node.sources)
       sources.push_back(local[rank][part] + slice.begin);
@@ -377,7 +342,7 @@ Status NativeEngine::ReduceBetweenHosts(const std::vector<std::vector<float*>>& 
   if (network_) {
     const algo::Slice slice = algo::SliceOf(count, rails_, local_index_);
     std::vector<float*> parts;
-    for (const LocalNode& node : local_nodes_) {
+    for (const HostNode& node : local_nodes_) {
       const auto& [rank, part] = node.sources.front();
       parts.push_back(local[rank][part] + slice.begin);
     }

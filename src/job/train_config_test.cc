@@ -50,7 +50,10 @@ TEST(Resolve, NamesTheFlagThatIsWrong) {
   const std::vector<Case> cases{
       {[](auto& c) { c.batch = -1; }, "--batch is -1; it must be 1 to"},
       {[](auto& c) { c.threads = -2; }, "--threads is -2"},
-      {[](auto& c) { c.workers = 2; }, "--workers is 2; it must be 1 to 1"},
+      {[](auto& c) { c.workers = 0; }, "--workers is 0; it must be 1 to"},
+      {[](auto& c) { c.workers = 2, c.shards = 1; }, "--shards 1 is less than --workers 2"},
+      {[](auto& c) { c.workers = 2, c.strategy = "local"; }, "--strategy local is one worker"},
+      {[](auto& c) { c.engine = "pigeon"; }, "--engine is 'pigeon'"},
       {[](auto& c) { c.optimizer = "adamm"; }, "--optimizer is 'adamm'; it takes one of: sgd"},
       {[](auto& c) { c.lr_schedule = "step"; }, "--lr-decay-every"},
       {[](auto& c) { c.momentum = 0.9; }, "--momentum goes with --optimizer sgd"},

@@ -1,5 +1,7 @@
 #include "net/tcp.h"
 
+#include <fcntl.h>
+
 #include <condition_variable>
 #include <utility>
 
@@ -23,10 +25,14 @@ std::string Name(const tcp::endpoint& endpoint) {
   return Endpoint{endpoint.address().to_string(), endpoint.port()}.ToString();
 }
 
+// The library does not ask for it, and a child process must not hold our connections open.
+void CloseOnExec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
+
 class TcpStream final : public ByteStream {
  public:
   explicit TcpStream(tcp::socket socket) : socket_(std::move(socket)) {
     std::error_code ignored;
+    CloseOnExec(socket_.native_handle());
     socket_.set_option(tcp::no_delay(true), ignored);
     const tcp::endpoint remote = socket_.remote_endpoint(ignored);
     peer_ = Name(remote);
@@ -178,6 +184,7 @@ Result<std::unique_ptr<Listener>> ListenTcp(Loop& loop, const Endpoint& endpoint
   const tcp::endpoint address = *found.begin();
   tcp::acceptor acceptor(context);
   acceptor.open(address.protocol(), error);
+  if (!error) CloseOnExec(acceptor.native_handle());
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(address, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
