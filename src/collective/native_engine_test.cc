@@ -1,12 +1,13 @@
 #include "collective/native_engine.h"
 
+#include <cmath>
 #include <future>
-#include <random>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "collective/engine_conformance_test_util.h"
 #include "collective/native_group_test_util.h"
 #include "collective/tree_sum.h"
@@ -97,8 +98,8 @@ constexpr Spread kSpreads[] = {Spread::kOneHost, Spread::kNetworkOnly, Spread::k
 
 // A shard's contribution: rounding makes the order of additions visible.
 float Contribution(std::uint64_t shard, std::size_t element) {
-  std::mt19937 random(static_cast<unsigned>(testing::TestSeed() + 1000 * shard + element));
-  return std::ldexp(static_cast<float>(random() % 1'000'003), static_cast<int>(random() % 24));
+  CounterRng random(testing::TestSeed() + 1'000'000 * shard + element);
+  return std::ldexp(random.Uniform() - 0.5F, static_cast<int>(random.Below(24)));
 }
 
 // What the tree over all shards gives, computed alone.
