@@ -193,16 +193,17 @@ Result<const Batch*> BatchLoader::Next(std::stop_token stop) {
   return batch;
 }
 
-Result<EvalBatches> EvalBatches::Create(const Dataset& dataset, std::size_t batch) {
+Result<EvalBatches> EvalBatches::Create(const Dataset& dataset, std::size_t batch,
+                                        const EvalShare& share) {
   if (batch == 0) return Status::Error(Code::kInvalidArgument, "a batch of 0 samples");
   const auto capacity = static_cast<std::size_t>(
       std::min<std::uint64_t>(batch, std::max<std::uint64_t>(1, dataset.size())));
   PACELINE_ASSIGN(BatchBuffer buffer, BatchBuffer::Create(capacity));
-  return EvalBatches(dataset, capacity, std::move(buffer));
+  return EvalBatches(dataset, capacity, std::move(buffer), share);
 }
 
 Result<const Batch*> EvalBatches::Next() {
-  if (next_ == dataset_->size()) return nullptr;
+  if (next_ >= dataset_->size()) return nullptr;
   const std::uint64_t rest = dataset_->size() - next_;
   Batch& batch = buffer_.batch;
   batch.step = Step(next_ / capacity_);
@@ -211,7 +212,7 @@ Result<const Batch*> EvalBatches::Next() {
   for (std::size_t i = 0; i < batch.count; ++i) {
     PACELINE_TRY(ReadInto(*dataset_, next_ + i, CropFlip{}, buffer_, i));
   }
-  next_ += batch.count;
+  next_ += capacity_ * stride_;
   const Batch* lent = &batch;
   return lent;
 }

@@ -116,24 +116,36 @@ class BatchLoader {
   std::vector<std::jthread> threads_;
 };
 
+// Which batches of a data set one of several workers takes: every `stride`-th from `first` on.
+struct EvalShare {
+  std::uint64_t first = 0;
+  std::uint64_t stride = 1;
+};
+
 // Goes through a held-out data set once, in order of index, without augmentation and without
 // threads. Batches hold `batch` samples, the last one the rest; `step` numbers them.
 // Thread-compatible; borrows the data set.
 class EvalBatches {
  public:
-  static Result<EvalBatches> Create(const Dataset& dataset, std::size_t batch);
+  static Result<EvalBatches> Create(const Dataset& dataset, std::size_t batch,
+                                    const EvalShare& share = {});
 
   // Lent until the next call; nullptr after the last.
   Result<const Batch*> Next();
 
  private:
-  EvalBatches(const Dataset& dataset, std::size_t batch, BatchBuffer buffer)
-      : dataset_(&dataset), capacity_(batch), buffer_(std::move(buffer)) {}
+  EvalBatches(const Dataset& dataset, std::size_t batch, BatchBuffer buffer, const EvalShare& share)
+      : dataset_(&dataset),
+        capacity_(batch),
+        buffer_(std::move(buffer)),
+        stride_(share.stride),
+        next_(share.first * batch) {}
 
   const Dataset* dataset_;
   std::size_t capacity_;
   BatchBuffer buffer_;
-  std::uint64_t next_ = 0;
+  std::uint64_t stride_;
+  std::uint64_t next_;
 };
 
 }  // namespace paceline::data

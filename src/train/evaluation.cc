@@ -1,6 +1,8 @@
 #include "train/evaluation.h"
 
+#include <algorithm>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include <torch/torch.h>
@@ -26,15 +28,22 @@ double MeanAuc(const std::vector<algo::AucAccumulator>& classes) {
   return count == 0 ? 0 : sum / count;
 }
 
-struct Counts {
-  std::uint64_t samples = 0;
-  std::uint64_t correct = 0;
+// What one batch came to. Kept apart, so that the losses are added in the same order whoever
+// computed them.
+struct BatchCounts {
   double loss = 0;
+  std::uint64_t correct = 0;
+  std::uint64_t samples = 0;
+};
+
+struct Counts {
+  std::vector<BatchCounts> batches;
   std::vector<algo::AucAccumulator> classes;
 };
 
 void Count(const torch::Tensor& log_probabilities, const data::Batch& batch, Counts& counts) {
   const auto rows = log_probabilities.accessor<float, 2>();
+  BatchCounts& mine = counts.batches[batch.step.value()];
   for (std::size_t i = 0; i < batch.count; ++i) {
     const auto row = rows[static_cast<std::int64_t>(i)];
     std::int64_t best = 0;
@@ -42,23 +51,70 @@ void Count(const torch::Tensor& log_probabilities, const data::Batch& batch, Cou
       if (row[c] > row[best]) best = c;
       counts.classes[static_cast<std::size_t>(c)].Add(std::exp(row[c]), batch.labels[i] == c);
     }
-    counts.correct += best == batch.labels[i] ? 1 : 0;
-    counts.loss -= double{row[batch.labels[i]]};
-    ++counts.samples;
+    mine.correct += best == batch.labels[i] ? 1 : 0;
+    mine.loss -= double{row[batch.labels[i]]};
+    ++mine.samples;
   }
+}
+
+// All ranks' values one after the other, by rank.
+template <typename T>
+Result<std::vector<T>> Gather(collective::Engine& engine, const std::vector<T>& mine) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<T> all(mine.size() * engine.world());
+  std::ranges::copy(mine,
+                    all.begin() + static_cast<std::ptrdiff_t>(mine.size() * engine.rank().value()));
+  PACELINE_TRY(engine.AllGather(std::as_writable_bytes(std::span(all))));
+  return all;
+}
+
+Status Share(collective::Engine& engine, Counts& counts) {
+  PACELINE_ASSIGN(const auto batches, Gather(engine, counts.batches));
+  PACELINE_ASSIGN(const auto classes, Gather(engine, counts.classes));
+  for (std::size_t i = 0; i < counts.batches.size(); ++i) {
+    counts.batches[i] = batches[i % engine.world() * counts.batches.size() + i];
+  }
+  const std::size_t count = counts.classes.size();
+  counts.classes.assign(count, {});
+  for (std::size_t i = 0; i < classes.size(); ++i) counts.classes[i % count].Merge(classes[i]);
+  return {};
+}
+
+Evaluation Total(const Counts& counts) {
+  Evaluation total;
+  std::uint64_t correct = 0;
+  for (const BatchCounts& batch : counts.batches) {
+    total.loss += batch.loss;
+    total.samples += batch.samples;
+    correct += batch.correct;
+  }
+  if (total.samples == 0) return {};
+  const auto n = static_cast<double>(total.samples);
+  total.loss /= n;
+  total.accuracy = static_cast<double>(correct) / n;
+  total.auc = MeanAuc(counts.classes);
+  return total;
 }
 
 }  // namespace
 
-Result<Evaluation> Evaluate(ImageModel& model, const data::Dataset& dataset, std::size_t batch,
-                            const std::function<bool()>& stop) {
+Result<Evaluation> Evaluate(ImageModel& model, const data::Dataset& dataset,
+                            const EvaluationOptions& options) {
   return TorchGuard([&]() -> Result<Evaluation> {
     const torch::NoGradGuard no_grad;
-    PACELINE_ASSIGN(data::EvalBatches batches, data::EvalBatches::Create(dataset, batch));
+    data::EvalShare share;
+    if (options.engine != nullptr) {
+      share = {options.engine->rank().value(), options.engine->world()};
+    }
+    PACELINE_ASSIGN(data::EvalBatches batches,
+                    data::EvalBatches::Create(dataset, options.batch, share));
     Counts counts;
+    counts.batches.resize((dataset.size() + options.batch - 1) / options.batch);
     counts.classes.resize(static_cast<std::size_t>(dataset.classes()));
     for (;;) {
-      if (stop()) return Status::Error(Code::kAborted, "evaluation stopped");
+      if (options.stop && options.stop()) {
+        return Status::Error(Code::kAborted, "evaluation stopped");
+      }
       PACELINE_ASSIGN(const data::Batch* next, batches.Next());
       if (next == nullptr) break;
       const torch::Tensor images =
@@ -68,10 +124,8 @@ Result<Evaluation> Evaluate(ImageModel& model, const data::Dataset& dataset, std
                            torch::kFloat);
       Count(model.Forward(images, ForwardContext{}).log_softmax(1), *next, counts);
     }
-    if (counts.samples == 0) return Evaluation{};
-    const auto n = static_cast<double>(counts.samples);
-    return Evaluation{counts.samples, counts.loss / n, static_cast<double>(counts.correct) / n,
-                      MeanAuc(counts.classes)};
+    if (options.engine != nullptr) PACELINE_TRY(Share(*options.engine, counts));
+    return Total(counts);
   });
 }
 

@@ -132,12 +132,12 @@ TEST(Evaluate, CountsEverySampleAndStopsWhenAsked) {
   const data::Synthetic held_out({.seed = 1, .size = 105, .split = data::Split::kTest});
   const auto model = BuildImageModel("vgg16-small", 1);
   ASSERT_THAT(model, IsOk());
-  const auto result = Evaluate(**model, held_out, 50, [] { return false; });
+  const auto result = Evaluate(**model, held_out, {.batch = 50});
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->samples, 105U);
   EXPECT_GT(result->auc, 0.3);
   EXPECT_LT(result->auc, 0.7);  // untrained
-  EXPECT_THAT(Evaluate(**model, held_out, 50, [] { return true; }),
+  EXPECT_THAT(Evaluate(**model, held_out, {50, [] { return true; }}),
               StatusIs(Code::kAborted, HasSubstr("stopped")));
 }
 

@@ -318,8 +318,8 @@ Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
 
 Status TrainingRun::EvaluateNow() {
   const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kEvaluate);
-  auto result =
-      Evaluate(trainer_->model(), *data_.held_out, kEvalBatch, [&] { return Stopping(); });
+  auto result = Evaluate(trainer_->model(), *data_.held_out,
+                         {kEvalBatch, [&] { return Stopping(); }, environment_.engine});
   if (!result.ok() && result.status().code() == Code::kAborted) return {};
   if (!result.ok()) return result.status().Wrap("evaluating");
   evaluation_ = *result;
