@@ -113,8 +113,10 @@ void ExpectAllGather(Engine& engine, std::size_t block) {
   }
   ASSERT_THAT(engine.AllGather(blocks), IsOk());
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i] != ByteOf(i / block, i % block)) ++wrong;
+  for (std::uint64_t rank = 0; rank < engine.world(); ++rank) {
+    for (std::size_t i = 0; i < block; ++i) {
+      if (blocks[rank * block + i] != ByteOf(rank, i)) ++wrong;
+    }
   }
   EXPECT_EQ(wrong, 0U) << "rank " << engine.rank().value() << ", blocks of " << block << " bytes";
 }

@@ -146,7 +146,7 @@ template <typename Function>
 Status GlooEngine::Run(const char* what, const Status& arguments, Function&& function) {
   PACELINE_TRY(failure_.Get());
   if (!arguments.ok()) {
-    const Status cause = failure_.Set(arguments.Wrap(what));
+    Status cause = failure_.Set(arguments.Wrap(what));
     CloseAll();
     return cause;
   }
@@ -156,7 +156,7 @@ Status GlooEngine::Run(const char* what, const Status& arguments, Function&& fun
     function();
     return {};
   } catch (...) {
-    const Status cause = failure_.Set(Translate(what, std::current_exception()));
+    Status cause = failure_.Set(Translate(what, std::current_exception()));
     CloseAll();
     return cause;
   }

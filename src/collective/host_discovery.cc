@@ -145,7 +145,7 @@ class Discovery {
     Shared shared;
     wire::ByteReader reader(list);
     while (reader.left() >= sizeof(std::uint64_t)) {
-      shared.ranks.push_back(Rank(reader.Number<std::uint64_t>()));
+      shared.ranks.emplace_back(reader.Number<std::uint64_t>());
     }
     PACELINE_TRY(reader.Finish("local verdict"));
     if (memory.ok()) shared.memory = std::move(*memory);

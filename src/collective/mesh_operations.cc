@@ -36,7 +36,7 @@ class Flight {
   // The receive that was started first.
   Status AwaitOne() {
     auto& [rank, completion] = receives_.front();
-    const Status status = Check(rank, completion);
+    Status status = Check(rank, completion);
     if (status.ok()) receives_.pop_front();
     return status;
   }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-#define OMPI_SKIP_MPICXX 1
+#define OMPI_SKIP_MPICXX 1  // NOLINT(readability-identifier-naming): theirs
 #include <mpi.h>
 
 #include "collective/engine_support.h"

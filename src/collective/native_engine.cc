@@ -162,7 +162,7 @@ Status NativeEngine::Guarded(Operation operation) {
     if (!failure_->status.ok()) return failure_->status;
   }
   deadline_ = std::chrono::steady_clock::now() + options_.timeout;
-  const Status status = operation();
+  Status status = operation();
   if (status.ok()) return status;
   failure_->Set(status);
   mesh_.Abort({.code = status.code(), .text = status.message()});

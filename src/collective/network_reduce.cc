@@ -82,7 +82,6 @@ class NetworkReduce::Run {
       : owner_(owner),
         options_(owner.options_),
         parts_(parts),
-        count_(count),
         shape_(shape),
         operation_(operation),
         deadline_(deadline) {
@@ -241,7 +240,7 @@ class NetworkReduce::Run {
   Status Await(std::deque<std::pair<std::size_t, net::Completion>>& list) {
     while (!list.empty()) {
       auto& [peer, completion] = list.front();
-      const Status status = completion.Wait(deadline_);
+      Status status = completion.Wait(deadline_);
       if (status.code() == Code::kTimeout) {
         late_ = options_.ranks[peer].value();
         return Status::Error(Code::kTimeout, fmt::format("rank {} took too long", *late_));
@@ -267,7 +266,6 @@ class NetworkReduce::Run {
   NetworkReduce& owner_;
   const Options& options_;
   std::span<float* const> parts_;
-  std::size_t count_;
   Shape shape_;
   std::uint64_t operation_;
   std::chrono::steady_clock::time_point deadline_;

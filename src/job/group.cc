@@ -238,7 +238,7 @@ collective::Engine& Group::engine() { return *parts_->engine; }
 const std::string& Group::description() const { return parts_->description; }
 
 Status Group::Leave() {
-  const Status together = parts_->engine->Barrier();
+  Status together = parts_->engine->Barrier();
   if (parts_->mesh != nullptr) parts_->mesh->Leave();
   if (!parts_->mpi || !together.ok()) return together;
   parts_->engine.reset();
