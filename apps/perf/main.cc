@@ -22,9 +22,9 @@
 #include "bench/perf_table.h"
 #include "cli/parse.h"
 
-namespace {
+namespace paceline::cli {
 
-using namespace paceline;
+namespace {
 
 constexpr char kName[] = "paceline-perf";
 constexpr int kNotAvailable = 3;  // the protocol's code for "this engine is not here"
@@ -117,7 +117,7 @@ Status MeasureAll(collective::Engine& engine, const Arguments& arguments) {
 int Run(const Arguments& arguments) {
   auto group = bench::MakePerfGroup(PlaceFromEnvironment(arguments.engine));
   if (!group.ok()) {
-    const int code = cli::Fail(kName, group.status());
+    const int code = Fail(kName, group.status());
     return group.status().code() == Code::kUnavailable ? kNotAvailable : code;
   }
   collective::Engine& engine = (*group)->engine();
@@ -125,12 +125,12 @@ int Run(const Arguments& arguments) {
   const Status status =
       control.empty() ? MeasureAll(engine, arguments) : Serve(engine, arguments.engine, control);
   const Status ended = status.ok() ? (*group)->Leave() : status;
-  return ended.ok() ? 0 : cli::Fail(kName, ended);
+  return ended.ok() ? 0 : Fail(kName, ended);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int PerfMain(const std::vector<std::string>& words) {
   CLI::App app("One rank that measures one collective: time, bandwidth and correctness.", kName);
   Arguments arguments;
   bench::PerfConfig& config = arguments.config;
@@ -145,15 +145,19 @@ int main(int argc, char** argv) {
   app.add_option("-w", config.warmup, "Iterations to warm up");
   app.add_option("-c", arguments.check, "1: check the results");
   app.add_option("-J", arguments.json_path, "Write the results to this JSON file");
-  if (const auto exit = cli::ParseArguments(app, {argv + 1, argv + argc})) return *exit;
+  if (const auto exit = ParseArguments(app, words)) return *exit;
   const auto op = bench::ParsePerfOp(arguments.collective);
-  if (!op.ok()) return cli::Fail(kName, op.status());
+  if (!op.ok()) return Fail(kName, op.status());
   const auto min = bench::ParseSize(arguments.min), max = bench::ParseSize(arguments.max);
-  if (!min.ok()) return cli::Fail(kName, min.status());
-  if (!max.ok()) return cli::Fail(kName, max.status());
+  if (!min.ok()) return Fail(kName, min.status());
+  if (!max.ok()) return Fail(kName, max.status());
   config.op = *op;
   config.sizes.min_bytes = *min;
   config.sizes.max_bytes = *max;
   config.check = arguments.check != 0;
   return Run(arguments);
 }
+
+}  // namespace paceline::cli
+
+int main(int argc, char** argv) { return paceline::cli::PerfMain({argv + 1, argv + argc}); }
