@@ -269,6 +269,7 @@ std::vector<PerfProcess> PlanProcesses(const PerfRunOptions& options, const std:
                                        const std::filesystem::path& folder) {
   if (engine == "mpi") return {PlanMpi(options, folder)};
   std::vector<PerfProcess> processes;
+  processes.reserve(static_cast<std::size_t>(options.config.workers));
   for (int rank = 0; rank < options.config.workers; ++rank) {
     processes.push_back(PlanRank(options, engine, static_cast<std::size_t>(rank), folder));
   }
