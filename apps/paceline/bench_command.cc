@@ -5,11 +5,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "base/clock.h"
-#include "base/subprocess.h"
 #include "bench/report.h"
 #include "bench/results.h"
 #include "bench/single_node.h"
@@ -21,20 +18,13 @@
 #include "job/worker_environment.h"
 #include "model/catalog.h"
 #include "paceline/commands.h"
+#include "paceline/provenance.h"
 
 namespace paceline::cli {
 
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr char kName[] = "paceline bench single-node";
-
-bool SourcesDiffer() {
-  const auto status =
-      RunCommand({.argv = {"git", "-C", PACELINE_SOURCE_DIR, "status", "--porcelain"}}, 10s);
-  return status.ok() && !status->out.empty();
-}
 
 struct Arguments {
   bench::SingleNodeOptions options;
@@ -89,13 +79,8 @@ int SingleNode(const std::vector<std::string>& raw) {
   const std::stop_source stop;
   const job::StopWatcher watcher(stop);
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const bench::Provenance provenance{
-      .command_line = fmt::format("paceline bench single-node {}", fmt::join(raw, " ")),
-      .started_unix = SystemClock().UnixSeconds(),
-      .commit = PACELINE_COMMIT,
-      .dirty = SourcesDiffer()};
-  const bench::SingleNodeOutcome outcome =
-      bench::RunSingleNode(options, job::ReadMachine(), provenance, progress, stop.get_token());
+  const bench::SingleNodeOutcome outcome = bench::RunSingleNode(
+      options, job::ReadMachine(), MakeProvenance(kName, raw), progress, stop.get_token());
   if (const Status written = WriteFiles(arguments.out, outcome.results); !written.ok()) {
     return Fail(kName, written);
   }
@@ -112,7 +97,8 @@ constexpr char kHelp[] =
     "Measure against peers and write a report.\n\n"
     "Usage: paceline bench BENCHMARK [ARGUMENTS]\n\n"
     "Benchmarks:\n"
-    "  single-node  Training throughput of one process\n\n"
+    "  single-node  Training throughput of one process\n"
+    "  scaling      Training throughput of several workers, alone and together\n\n"
     "`paceline bench BENCHMARK --help` shows the flags.\n";
 
 }  // namespace
@@ -120,6 +106,7 @@ constexpr char kHelp[] =
 int RunBench(const std::vector<std::string>& arguments) {
   const std::string name = arguments.empty() ? "" : arguments.front();
   if (name == "single-node") return SingleNode({arguments.begin() + 1, arguments.end()});
+  if (name == "scaling") return RunScalingBench({arguments.begin() + 1, arguments.end()});
   if (name == "--help" || name == "-h") {
     fmt::print("{}", kHelp);
     return 0;

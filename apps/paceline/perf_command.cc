@@ -5,11 +5,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "base/clock.h"
-#include "base/subprocess.h"
 #include "bench/perf_report.h"
 #include "bench/perf_run.h"
 #include "bench/perf_table.h"
@@ -18,12 +15,11 @@
 #include "job/run_dir.h"
 #include "job/stop_signal.h"
 #include "paceline/commands.h"
+#include "paceline/provenance.h"
 
 namespace paceline::cli {
 
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr char kName[] = "paceline perf";
 
@@ -103,12 +99,6 @@ Status Resolve(Arguments* arguments) {
   return bench::Validate(options);
 }
 
-bool SourcesDiffer() {
-  const auto status =
-      RunCommand({.argv = {"git", "-C", PACELINE_SOURCE_DIR, "status", "--porcelain"}}, 10s);
-  return status.ok() && !status->out.empty();
-}
-
 Status WriteFiles(const std::string& out, const bench::PerfResults& results) {
   PACELINE_TRY(bench::WritePerfJson(out + "/results.json", results));
   return job::WriteTextFile(out + "/report.html", bench::PerfReport(results));
@@ -134,13 +124,8 @@ int RunPerf(const std::vector<std::string>& raw) {
   const std::stop_source stop;
   const job::StopWatcher watcher(stop);
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const bench::Provenance provenance{
-      .command_line = fmt::format("{} {}", kName, fmt::join(raw, " ")),
-      .started_unix = SystemClock().UnixSeconds(),
-      .commit = PACELINE_COMMIT,
-      .dirty = SourcesDiffer()};
-  const bench::PerfOutcome outcome =
-      bench::RunPerf(arguments.options, machine, provenance, progress, stop.get_token());
+  const bench::PerfOutcome outcome = bench::RunPerf(
+      arguments.options, machine, MakeProvenance(kName, raw), progress, stop.get_token());
   if (const Status written = WriteFiles(arguments.out, outcome.results); !written.ok()) {
     return Fail(kName, written);
   }

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "job/placement.h"
 #include "job/progress.h"
 #include "job/stop_signal.h"
+#include "job/training_group.h"
 #include "model/catalog.h"
 #include "train/step_server.h"
 #include "train/training_run.h"
@@ -97,43 +97,6 @@ Result<job::LaunchEnvironment> ReadLaunch(job::TrainConfig& config) {
   return launch;
 }
 
-// What must be equal on all workers for the training to make sense.
-std::string Fingerprint(const job::TrainConfig& config) {
-  std::string text = fmt::format("version={};engine={};steps={};epochs={};bucket-kb={};threads={}",
-                                 PACELINE_VERSION, config.engine, config.steps, config.epochs,
-                                 config.bucket_kb, config.threads);
-  for (const auto& [key, value] : config.Identity()) text += fmt::format(";{}={}", key, value);
-  return text;
-}
-
-// Room for the gradients in shared memory: the parameters once for each part that a worker brings.
-std::size_t ArenaBytes(const model::ModelCard& card, const algo::ShardLayout& layout) {
-  constexpr std::size_t kSlack = std::size_t{4} << 20;
-  std::size_t parts = 1;
-  for (std::uint64_t rank = 0; rank < layout.world(); ++rank) {
-    parts = std::max(parts, layout.NodesOf(Rank(rank)).size());
-  }
-  return parts * (static_cast<std::size_t>(card.ParameterCount()) * sizeof(float) * 5 / 4 + kSlack);
-}
-
-Result<std::unique_ptr<job::Group>> JoinGroup(const job::TrainConfig& config,
-                                              const job::LaunchEnvironment& launch,
-                                              const model::ModelCard& card) {
-  PACELINE_ASSIGN(const auto secret, job::ReadSecret(::getenv));
-  const auto layout = algo::ShardLayout::Even(static_cast<std::uint64_t>(config.shards),
-                                              static_cast<std::uint64_t>(config.workers));
-  return job::Group::Join({.launch = launch,
-                           .coordinator_runs = std::getenv("PACELINE_COORDINATOR_RUNS") != nullptr,
-                           .secret = secret,
-                           .bind = config.bind,
-                           .engine = config.engine,
-                           .layout = layout,
-                           .shared_memory = config.shared_memory != "off",
-                           .arena_bytes = ArenaBytes(card, layout),
-                           .timeout = config.CollectiveTimeout(),
-                           .fingerprint = Fingerprint(config)});
-}
-
 Result<train::RunSummary> RunWorker(const job::TrainConfig& config, Rank rank, job::Group* group) {
   PACELINE_ASSIGN(const Faults faults, FaultsFromEnvironment(rank));
   disk::PosixFileSystem posix;
@@ -167,7 +130,7 @@ Result<train::RunSummary> Train(job::TrainConfig& config, Rank& rank) {
   ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
   train::SetTorchThreads(static_cast<int>(config.threads));
   if (config.strategy == "local") return RunWorker(config, rank, nullptr);
-  PACELINE_ASSIGN(const auto group, JoinGroup(config, launch, *card));
+  PACELINE_ASSIGN(const auto group, job::JoinTrainingGroup(config, launch, *card, ::getenv));
   auto summary = RunWorker(config, rank, group.get());
   const Status ended = summary.ok() ? group->Leave() : summary.status();
   if (!summary.ok()) group->Abort(ended);
@@ -192,15 +155,39 @@ int RunTrain(const std::vector<std::string>& arguments) {
   return 0;
 }
 
+// A step server with PACELINE_RANK in its environment trains its shard of a group's steps. Other
+// launchers do not count: a benchmark below one of them still measures lone processes.
+Status ServeSteps(train::StepServerOptions options) {
+  if (std::getenv("PACELINE_RANK") == nullptr) {
+    return train::ServeSteps(options, SystemClock(), std::cin, std::cout);
+  }
+  PACELINE_ASSIGN(const auto found, job::RecognizeLaunch(::getenv));
+  PACELINE_CHECK(found.has_value(), "PACELINE_RANK is a launch");
+  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options.model));
+  const auto world = static_cast<std::int64_t>(found->world);
+  const job::TrainConfig config{.model = options.model,
+                                .workers = world,
+                                .shards = world,
+                                .batch = options.batch,
+                                .seed = options.seed,
+                                .threads = options.threads};
+  PACELINE_ASSIGN(const auto group, job::JoinTrainingGroup(config, *found, *card, ::getenv));
+  options.engine = &group->engine();
+  const Status served = train::ServeSteps(options, SystemClock(), std::cin, std::cout);
+  if (!served.ok()) group->Abort(served);
+  return served.ok() ? group->Leave() : served;
+}
+
 int RunStepServer(const std::vector<std::string>& arguments) {
   CLI::App app("Perform training steps on demand, for benchmarks: bench/peers/README.md.",
                "paceline-worker step-server");
   train::StepServerOptions options;
   app.add_option("--model", options.model, "Model");
-  app.add_option("--batch", options.batch, "Samples per step")->check(CLI::PositiveNumber);
+  app.add_option("--batch", options.batch, "Samples per step and worker")
+      ->check(CLI::PositiveNumber);
   app.add_option("--threads", options.threads, "Threads")->check(CLI::PositiveNumber);
   if (const auto exit = ParseArguments(app, arguments)) return *exit;
-  const Status served = train::ServeSteps(options, SystemClock(), std::cin, std::cout);
+  const Status served = ServeSteps(options);
   return served.ok() ? 0 : Fail(app.get_name(), served);
 }
 

@@ -17,11 +17,12 @@ MALLOC = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 POOL = 2048  # synthetic images kept in memory; contents do not change the speed
+MODELS = {"vgg16": (1, 1.0), "vgg16-small": (8, 0.25)}  # channels divided, dropout multiplied by
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=["vgg16"], default="vgg16")
+    parser.add_argument("--model", choices=list(MODELS), default="vgg16")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--layout", choices=["contiguous", "channels_last"], default="contiguous")
@@ -29,26 +30,35 @@ def parse_arguments():
     parser.add_argument("--malloc", choices=["tuned", "default"], default="tuned")
     parser.add_argument("--denormals", choices=["flush", "keep"], default="keep")
     parser.add_argument("--jit", choices=["off", "script"], default="off")
+    parser.add_argument("--init", help="train together with DistributedDataParallel over gloo: "
+                        "where to meet, file:///new/file or env://; RANK and WORLD_SIZE say who")
+    parser.add_argument("--bucket-mb", type=int, default=25)
+    parser.add_argument("--buffers", choices=["own", "broadcast"], default="own")
+    parser.add_argument("--grads", choices=["none", "zero"], default="none")
     arguments = parser.parse_args()
     if arguments.batch < 2 or arguments.threads < 1:
         parser.error("--batch must be at least 2 (batch norm) and --threads at least 1")
     return arguments
 
 
-def vgg16(nn):
+def vgg16(nn, model):
     """Groups of 3x3 convolution with bias, BN, ReLU, dropout (none after a group's last)."""
+    divide, dropout = MODELS[model]
+    fc = 512 // divide
     groups = [(64, 2, 0.3), (128, 2, 0.4), (256, 3, 0.4), (512, 3, 0.4), (512, 3, 0.4)]
     layers, channels = [], 3
     for width, count, drop in groups:
+        width //= divide
         for i in range(count):
             layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width),
                        nn.ReLU(inplace=True)]
             if i + 1 < count:
-                layers.append(nn.Dropout(drop))
+                layers.append(nn.Dropout(drop * dropout))
             channels = width
         layers.append(nn.MaxPool2d(2, 2))
-    layers += [nn.Flatten(), nn.Dropout(0.5), nn.Linear(512, 512), nn.BatchNorm1d(512),
-               nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(512, 512), nn.Linear(512, 10)]
+    layers += [nn.Flatten(), nn.Dropout(0.5 * dropout), nn.Linear(fc, fc), nn.BatchNorm1d(fc),
+               nn.ReLU(inplace=True), nn.Dropout(0.5 * dropout), nn.Linear(fc, fc),
+               nn.Linear(fc, 10)]
     return nn.Sequential(*layers)
 
 
@@ -61,15 +71,29 @@ class Trainer:
         self.batch = arguments.batch
         self.format = (torch.channels_last if arguments.layout == "channels_last"
                        else torch.contiguous_format)
-        self.model = vgg16(torch.nn).to(memory_format=self.format).train()
+        self.model = vgg16(torch.nn, arguments.model).to(memory_format=self.format).train()
         self.params = list(self.model.parameters())
         self.optimizer = torch.optim.Adam(self.params, lr=1e-3,
                                           foreach=arguments.adam == "foreach")
+        self.set_to_none = arguments.grads == "none"
+        if arguments.init:
+            self.join(arguments)
         self.images = torch.randint(0, 256, (POOL, 3, 32, 32), dtype=torch.uint8)
         self.labels = torch.randint(0, 10, (POOL,))
         self.order, self.cursor = torch.randperm(POOL), 0
         if arguments.jit == "script":
             self.model = torch.jit.script(self.model)
+
+    def join(self, arguments):
+        """The same parameters everywhere, other samples on every rank."""
+        distributed = self.torch.distributed
+        distributed.init_process_group("gloo", init_method=arguments.init,
+                                       rank=int(os.environ["RANK"]),
+                                       world_size=int(os.environ["WORLD_SIZE"]))
+        self.model = self.torch.nn.parallel.DistributedDataParallel(
+            self.model, gradient_as_bucket_view=True, bucket_cap_mb=arguments.bucket_mb,
+            broadcast_buffers=arguments.buffers == "broadcast")
+        self.torch.manual_seed(1 + distributed.get_rank())
 
     def next_batch(self):
         if self.cursor + self.batch > POOL:
@@ -84,7 +108,7 @@ class Trainer:
         start = time.perf_counter()
         for _ in range(steps):
             images, labels = self.next_batch()
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=self.set_to_none)
             loss = self.torch.nn.functional.cross_entropy(self.model(images), labels)
             loss.backward()
             self.optimizer.step()
@@ -135,6 +159,9 @@ def main():
     except ImportError as error:
         print(f"pytorch_vgg16: PyTorch is not installed (apt install python3-torch): {error}",
               file=sys.stderr)
+        return 3
+    if arguments.init and not torch.distributed.is_available():
+        print("pytorch_vgg16: this PyTorch has no torch.distributed", file=sys.stderr)
         return 3
     return serve(torch, arguments)
 

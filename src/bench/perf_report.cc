@@ -1,13 +1,13 @@
 #include "bench/perf_report.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include <fmt/format.h>
 
 #include "bench/html.h"
 #include "bench/perf_chart.h"
 #include "bench/perf_table.h"
+#include "bench/report_parts.h"
 #include "bench/table.h"
 
 namespace paceline::bench {
@@ -138,15 +138,6 @@ PageSection MethodSection(const PerfConfig& config) {
               "by the share that each link must carry (2(n−1)/n for all-reduce), as nccl-tests "
               "does. Ratios come from paired rounds. After each round one more operation on "
               "data that differ in every element and rank is checked element by element.")};
-}
-
-std::string FormatTime(std::int64_t unix_seconds) {
-  const std::time_t time = unix_seconds;
-  std::tm utc{};
-  char text[32] = "";
-  if (::gmtime_r(&time, &utc) == nullptr) return "unknown";
-  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &utc);
-  return text;
 }
 
 PageSection ProvenanceSection(const PerfResults& results) {

@@ -1,7 +1,6 @@
 #include "bench/perf_run.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/stats.h"
+#include "bench/private_folder.h"
 
 namespace paceline::bench {
 
@@ -24,28 +24,6 @@ Status Invalid(std::string message) {
 Status DiskError(const std::filesystem::path& path, const std::string& why) {
   return Status::Error(Code::kDisk, fmt::format("cannot make {}: {}", path.string(), why));
 }
-
-// Sockets have short names, so not below out_dir.
-class PrivateFolder {
- public:
-  static Result<PrivateFolder> Make() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "paceline-perf-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) return DiskError(pattern, "no permission");
-    return PrivateFolder(pattern);
-  }
-  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  PrivateFolder& operator=(PrivateFolder&&) = delete;
-  ~PrivateFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  explicit PrivateFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
 
 std::vector<std::string> SplitWords(const std::string& text) {
   std::istringstream stream(text);

@@ -1,12 +1,12 @@
 #include "bench/report.h"
 
 #include <algorithm>
-#include <ctime>
 #include <functional>
 
 #include <fmt/format.h>
 
 #include "bench/html.h"
+#include "bench/report_parts.h"
 #include "bench/summary.h"
 #include "bench/svg_chart.h"
 #include "bench/table.h"
@@ -16,23 +16,6 @@ namespace paceline::bench {
 namespace {
 
 using Batches = std::vector<BatchSummary>;
-
-std::string FormatTime(std::int64_t unix_seconds) {
-  const std::time_t time = unix_seconds;
-  std::tm utc{};
-  char text[32] = "";
-  if (::gmtime_r(&time, &utc) == nullptr) return "unknown";
-  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &utc);
-  return text;
-}
-
-// People write VGG16; the identifiers of models are lower case.
-std::string ModelTitle(std::string model) {
-  std::transform(model.begin(), model.end(), model.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  return model;
-}
 
 bool Ran(const SystemInfo& system) { return system.unavailable.empty(); }
 
@@ -212,28 +195,11 @@ PageSection ReferenceSection() {
               TableHtml(table)};
 }
 
-std::string OrUnknown(const std::string& text) { return text.empty() ? "unknown" : text; }
-
 PageSection ProvenanceSection(const SingleNodeResults& results) {
-  const job::Machine& machine = results.machine;
-  const Provenance& source = results.provenance;
-  std::vector<std::pair<std::string, std::string>> facts{
-      {"Started", FormatTime(source.started_unix)},
-      {"Commit", OrUnknown(source.commit) + (source.dirty ? " with uncommitted changes" : "")},
-      {"Processor", fmt::format("{}, {} of {} cores usable", OrUnknown(machine.cpu_model),
-                                machine.cores, machine.cores_online)},
-      {"Memory", fmt::format("{:.1f} GB", static_cast<double>(machine.memory_bytes) / 1e9)},
-      {"System", fmt::format("{}, {}", OrUnknown(machine.os), OrUnknown(machine.kernel))},
-      {"Governor", OrUnknown(machine.governor)},
-      {"Load before", fmt::format("{:.2f}", machine.load_average)},
-      {"Configuration", DescribeConfig(results.config)}};
-  for (const SystemInfo& system : results.systems) {
-    facts.emplace_back(system.name, Ran(system) ? fmt::format("{}; {} parameters in {} tensors",
-                                                              OrUnknown(system.version),
-                                                              system.params, system.tensors)
-                                                : "not available: " + system.unavailable);
-  }
-  return {"Where it comes from", CodeHtml(source.command_line) + FactsHtml(facts)};
+  Facts facts = SourceFacts(results.provenance, results.machine);
+  facts.emplace_back("Configuration", DescribeConfig(results.config));
+  for (const SystemInfo& system : results.systems) facts.push_back(SystemFact(system));
+  return {"Where it comes from", CodeHtml(results.provenance.command_line) + FactsHtml(facts)};
 }
 
 PageSection RawSection(const SingleNodeResults& results) {
@@ -255,19 +221,6 @@ PageSection RawSection(const SingleNodeResults& results) {
   return {"Raw timings", TableHtml(table)};
 }
 
-PageSection NoticeSection(const SingleNodeResults& results) {
-  std::string html;
-  if (results.partial) {
-    html += NoticeHtml(Tone::kError, "This result is partial", {results.failure});
-  }
-  std::vector<std::string> lines = Warnings(results);
-  for (const SystemInfo& system : results.systems) {
-    if (!Ran(system)) lines.push_back("Not available: " + system.unavailable);
-  }
-  if (!lines.empty()) html += NoticeHtml(Tone::kWarning, "Read with care", lines);
-  return {"", html};
-}
-
 std::string Lead(const SingleNodeResults& results) {
   return fmt::format("{} on CIFAR-10-sized images, one process, {}. {}, {}.",
                      ModelTitle(results.config.model), Plural(results.config.threads, "thread"),
@@ -281,7 +234,8 @@ std::string SingleNodeReport(const SingleNodeResults& results) {
   const Batches batches = Summarize(results);
   std::vector<PageSection> sections;
   if (!batches.empty()) sections.push_back({"", TilesHtml(MakeTiles(results, batches))});
-  sections.push_back(NoticeSection(results));
+  sections.push_back(
+      NoticeSection(results.partial ? results.failure : "", Warnings(results), results.systems));
   if (!batches.empty()) {
     sections.push_back(ThroughputSection(results, batches));
     sections.push_back(RatioSection(results, batches));

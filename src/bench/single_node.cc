@@ -48,6 +48,7 @@ class Harness {
  private:
   Status RunBatch(int batch);
   Status StartAll(int batch);
+  StepTask Task(int batch) const;
   Result<StepServer> Start(std::size_t system, int batch);
   Status Check(std::size_t system, const ServerInfo& info, int batch) const;
   Status WarmUp();
@@ -121,51 +122,34 @@ Status Harness::StartAll(int batch) {
   return {};
 }
 
+StepTask Harness::Task(int batch) const {
+  return {.model = options_.config.model,
+          .batch = batch,
+          .threads = options_.config.threads,
+          .params = options_.expected_params,
+          .tensors = options_.expected_tensors};
+}
+
 Result<StepServer> Harness::Start(std::size_t system, int batch) {
   const SingleNodeConfig& config = options_.config;
-  const std::string threads = std::to_string(config.threads);
   const std::string label = system == 0 ? "paceline" : options_.peers[system - 1];
   StepServerOptions server{
       .name = results_.systems[system].name,
       .argv = commands_[system],
-      .environment = {{"OMP_NUM_THREADS", threads},
-                      {"OPENBLAS_NUM_THREADS", threads},
-                      {"MKL_NUM_THREADS", threads}},
-      .cpu = config.cpu,
+      .cpus = config.cpu ? std::vector<int>{*config.cpu} : std::vector<int>(),
       .stderr_path = options_.out_dir / "logs" / fmt::format("{}-{}.stderr", label, batch),
       .ready_timeout = options_.ready_timeout,
       .run_timeout = options_.run_timeout};
+  AddTask(Task(batch), &server);
   if (system == 0) {
     server.environment.insert(options_.worker_environment.begin(),
                               options_.worker_environment.end());
   }
-  for (const std::string& argument : {std::string("--model"), config.model, std::string("--batch"),
-                                      std::to_string(batch), std::string("--threads"), threads}) {
-    server.argv.push_back(argument);
-  }
   return StepServer::Start(server, stop_);
 }
 
-// A fast system that trains something else would be no comparison.
 Status Harness::Check(std::size_t system, const ServerInfo& info, int batch) const {
-  struct Field {
-    const char* name;
-    std::int64_t expected, actual;
-  };
-  const Field fields[] = {{"parameters", options_.expected_params, info.params},
-                          {"parameter tensors", options_.expected_tensors, info.tensors},
-                          {"samples per batch", batch, info.batch},
-                          {"threads", options_.config.threads, info.threads}};
-  for (const Field& field : fields) {
-    if (field.expected != 0 && field.actual != field.expected) {
-      return Status::Error(Code::kMismatch, fmt::format("{}: has {} {}, expected {}", info.system,
-                                                        field.actual, field.name, field.expected));
-    }
-  }
-  if (info.model != options_.config.model) {
-    return Status::Error(Code::kMismatch, fmt::format("{}: trains {}, expected {}", info.system,
-                                                      info.model, options_.config.model));
-  }
+  PACELINE_TRY(CheckTask(Task(batch), info));
   for (std::size_t other = 0; other < system; ++other) {
     if (results_.systems[other].name == info.system) {
       return Status::Error(Code::kMismatch,

@@ -35,20 +35,59 @@ Status WrongAnswer(const std::string& name, const std::string& what, const std::
 
 }  // namespace
 
+void AddTask(const StepTask& task, StepServerOptions* server) {
+  const std::string threads = std::to_string(task.threads);
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    server->environment[name] = threads;
+  }
+  for (const std::string& argument :
+       {std::string("--model"), task.model, std::string("--batch"), std::to_string(task.batch),
+        std::string("--threads"), threads}) {
+    server->argv.push_back(argument);
+  }
+}
+
+Status CheckTask(const StepTask& task, const ServerInfo& info) {
+  struct Field {
+    const char* name;
+    std::int64_t expected, actual;
+  };
+  const Field fields[] = {{"parameters", task.params, info.params},
+                          {"parameter tensors", task.tensors, info.tensors},
+                          {"samples per batch", task.batch, info.batch},
+                          {"threads", task.threads, info.threads}};
+  for (const Field& field : fields) {
+    if (field.expected != 0 && field.actual != field.expected) {
+      return Status::Error(Code::kMismatch, fmt::format("{}: has {} {}, expected {}", info.system,
+                                                        field.actual, field.name, field.expected));
+    }
+  }
+  if (info.model != task.model) {
+    return Status::Error(Code::kMismatch, fmt::format("{}: trains {}, expected {}", info.system,
+                                                      info.model, task.model));
+  }
+  return {};
+}
+
 Result<StepServer> StepServer::Start(const StepServerOptions& options, std::stop_token stop) {
-  PACELINE_ASSIGN(Subprocess process, Subprocess::Start({.argv = ThroughShell(options),
-                                                         .environment = options.environment,
-                                                         .cpu = options.cpu,
-                                                         .pipe_stdin = true}));
-  StepServer server(options, std::move(process));
-  PACELINE_TRY(server.ReadInfo(stop));
+  PACELINE_ASSIGN(StepServer server, Launch(options));
+  PACELINE_TRY(server.FinishLaunch(std::move(stop)));
   return server;
 }
 
-Status StepServer::ReadInfo(std::stop_token stop) {
-  PACELINE_ASSIGN(const std::string line, Ask("", options_.ready_timeout, std::move(stop)));
+Result<StepServer> StepServer::Launch(const StepServerOptions& options) {
+  PACELINE_ASSIGN(Subprocess process, Subprocess::Start({.argv = ThroughShell(options),
+                                                         .environment = options.environment,
+                                                         .cpus = options.cpus,
+                                                         .pipe_stdin = true}));
+  return StepServer(options, std::move(process));
+}
+
+Status StepServer::FinishLaunch(std::stop_token stop) {
+  constexpr char kDoing[] = "waiting for \"ready\"";
+  PACELINE_ASSIGN(const std::string line, Read(kDoing, options_.ready_timeout, std::move(stop)));
   auto parsed = JsonReader::Parse(line);
-  if (!parsed.ok()) return Explain(parsed.status(), "waiting for \"ready\"");
+  if (!parsed.ok()) return Explain(parsed.status(), kDoing);
   JsonReader& json = *parsed;
   const bool ready = json.Flag("ready");
   info_ = {.system = json.Text("system"),
@@ -58,15 +97,25 @@ Status StepServer::ReadInfo(std::stop_token stop) {
            .tensors = json.Integer("tensors"),
            .batch = json.Integer("batch"),
            .threads = json.Integer("threads")};
-  if (!json.status().ok()) return Explain(json.status(), "waiting for \"ready\"");
+  if (!json.status().ok()) return Explain(json.status(), kDoing);
   if (!ready || info_.system.empty()) return WrongAnswer(options_.name, "is not ready", line);
   options_.name = info_.system;
   return {};
 }
 
 Result<StepTiming> StepServer::Run(int steps, std::stop_token stop) {
+  BeginRun(steps);
+  return FinishRun(steps, std::move(stop));
+}
+
+// A process that reads no more has ended, and the answer that does not come says how.
+void StepServer::BeginRun(int steps) {
+  static_cast<void>(process_.WriteLine(fmt::format("run {}", steps)));
+}
+
+Result<StepTiming> StepServer::FinishRun(int steps, std::stop_token stop) {
   const std::string command = fmt::format("run {}", steps);
-  PACELINE_ASSIGN(const std::string line, Ask(command, options_.run_timeout, std::move(stop)));
+  PACELINE_ASSIGN(const std::string line, Read(command, options_.run_timeout, std::move(stop)));
   auto parsed = JsonReader::Parse(line);
   if (!parsed.ok()) return Explain(parsed.status(), command);
   const StepTiming timing{.seconds = parsed->Number("seconds"),
@@ -83,7 +132,14 @@ Result<StepTiming> StepServer::Run(int steps, std::stop_token stop) {
 }
 
 Result<std::int64_t> StepServer::Quit(std::stop_token stop) {
-  PACELINE_ASSIGN(const std::string line, Ask("quit", options_.quit_timeout, std::move(stop)));
+  BeginQuit();
+  return FinishQuit(std::move(stop));
+}
+
+void StepServer::BeginQuit() { static_cast<void>(process_.WriteLine("quit")); }
+
+Result<std::int64_t> StepServer::FinishQuit(std::stop_token stop) {
+  PACELINE_ASSIGN(const std::string line, Read("quit", options_.quit_timeout, std::move(stop)));
   auto parsed = JsonReader::Parse(line);
   if (!parsed.ok()) return Explain(parsed.status(), "quit");
   const std::int64_t reported = parsed->Integer("max_rss_bytes");
@@ -99,15 +155,13 @@ Result<std::int64_t> StepServer::Quit(std::stop_token stop) {
   return std::max(reported, state->max_rss_bytes);
 }
 
-Result<std::string> StepServer::Ask(const std::string& command, std::chrono::milliseconds timeout,
-                                    std::stop_token stop) {
-  const std::string doing = command.empty() ? "waiting for \"ready\"" : command;
+Result<std::string> StepServer::Read(const std::string& doing, std::chrono::milliseconds timeout,
+                                     std::stop_token stop) {
   Result<std::string> line = Status::Error(Code::kAborted, "stopped");
   {
     // Killing the process ends the read below at once, which needs no polling.
     const std::stop_callback kill(stop, [this] { process_.Signal(SIGKILL); });
-    const Status written = command.empty() ? Status() : process_.WriteLine(command);
-    if (written.ok() || written.code() == Code::kPeerLost) line = process_.ReadLine(timeout);
+    line = process_.ReadLine(timeout);
   }
   if (stop.stop_requested()) {
     return Status::Error(Code::kAborted, fmt::format("{}: stopped", options_.name));

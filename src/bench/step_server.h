@@ -18,7 +18,7 @@ struct StepServerOptions {
   std::string name;  // for messages until it names itself
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;  // added to ours
-  std::optional<int> cpu;                          // pin to this CPU
+  std::vector<int> cpus;                           // pin to these; empty: not pinned
   std::filesystem::path stderr_path;               // its stderr goes here; must be writable
   std::chrono::milliseconds ready_timeout{180'000};
   std::chrono::milliseconds run_timeout{900'000};  // one `run`
@@ -34,7 +34,24 @@ struct ServerInfo {
   std::int64_t tensors = 0;
   std::int64_t batch = 0;
   std::int64_t threads = 0;
+
+  friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
 };
+
+// What a step server is to train; 0: not checked.
+struct StepTask {
+  std::string model;
+  std::int64_t batch = 0;
+  std::int64_t threads = 0;
+  std::int64_t params = 0;
+  std::int64_t tensors = 0;
+};
+
+// --model, --batch and --threads, and the variables by which libraries count their threads.
+void AddTask(const StepTask& task, StepServerOptions* server);
+
+// kMismatch names what differs. A fast system that trains something else would be no comparison.
+Status CheckTask(const StepTask& task, const ServerInfo& info);
 
 struct StepTiming {
   double seconds = 0;
@@ -51,20 +68,28 @@ class StepServer {
   // kUnavailable: the system is not installed here (exit code 3, or no such program).
   static Result<StepServer> Start(const StepServerOptions& options, std::stop_token stop);
 
+  // Run and the others below in two halves, for processes that must work at the same time: begin
+  // all of them, then finish all of them.
+  static Result<StepServer> Launch(const StepServerOptions& options);
+  Status FinishLaunch(std::stop_token stop);
+
   const ServerInfo& info() const { return info_; }
 
   // kAborted when `stop` is requested; the process is dead then.
   Result<StepTiming> Run(int steps, std::stop_token stop);
+  void BeginRun(int steps);
+  Result<StepTiming> FinishRun(int steps, std::stop_token stop);
 
   // Ends it and returns the most memory it used.
   Result<std::int64_t> Quit(std::stop_token stop);
+  void BeginQuit();
+  Result<std::int64_t> FinishQuit(std::stop_token stop);
 
  private:
   StepServer(StepServerOptions options, Subprocess process)
       : options_(std::move(options)), process_(std::move(process)) {}
-  Status ReadInfo(std::stop_token stop);
-  Result<std::string> Ask(const std::string& command, std::chrono::milliseconds timeout,
-                          std::stop_token stop);
+  Result<std::string> Read(const std::string& doing, std::chrono::milliseconds timeout,
+                           std::stop_token stop);
   Status Explain(const Status& cause, const std::string& doing);
   std::string LastWords() const;
 

@@ -33,22 +33,6 @@ Cell MakeCell(const SystemRuns& runs, const SystemRuns* ours) {
   return cell;
 }
 
-void WarnAboutMachine(const job::Machine& machine, std::vector<std::string>* warnings) {
-  constexpr double kBusyPerCore = 0.5;
-  const int cores = machine.cores_online > 0 ? machine.cores_online : machine.cores;
-  if (cores > 0 && machine.load_average > kBusyPerCore * cores) {
-    warnings->push_back(
-        fmt::format("The machine was busy before the start: load average {:.2f} on {} cores.",
-                    machine.load_average, cores));
-  }
-  if (!machine.governor.empty() && machine.governor != "performance") {
-    warnings->push_back(fmt::format(
-        "The CPU frequency governor is \"{}\", not \"performance\": the clock may vary.",
-        machine.governor));
-  }
-  if (machine.swap_on) warnings->push_back("Swap is on: a step may wait for the disk.");
-}
-
 }  // namespace
 
 std::vector<BatchSummary> Summarize(const SingleNodeResults& results) {
@@ -63,10 +47,27 @@ std::vector<BatchSummary> Summarize(const SingleNodeResults& results) {
   return summaries;
 }
 
+std::vector<std::string> MachineWarnings(const job::Machine& machine) {
+  std::vector<std::string> warnings;
+  constexpr double kBusyPerCore = 0.5;
+  const int cores = machine.cores_online > 0 ? machine.cores_online : machine.cores;
+  if (cores > 0 && machine.load_average > kBusyPerCore * cores) {
+    warnings.push_back(
+        fmt::format("The machine was busy before the start: load average {:.2f} on {} cores.",
+                    machine.load_average, cores));
+  }
+  if (!machine.governor.empty() && machine.governor != "performance") {
+    warnings.push_back(fmt::format(
+        "The CPU frequency governor is \"{}\", not \"performance\": the clock may vary.",
+        machine.governor));
+  }
+  if (machine.swap_on) warnings.push_back("Swap is on: a step may wait for the disk.");
+  return warnings;
+}
+
 std::vector<std::string> Warnings(const SingleNodeResults& results) {
   constexpr double kWideSpread = 0.05;
-  std::vector<std::string> warnings;
-  WarnAboutMachine(results.machine, &warnings);
+  std::vector<std::string> warnings = MachineWarnings(results.machine);
   for (const BatchSummary& batch : Summarize(results)) {
     for (std::size_t i = 0; i < batch.cells.size() && i < results.systems.size(); ++i) {
       const Cell& cell = batch.cells[i];

@@ -28,6 +28,9 @@ struct BatchSummary {
 
 std::vector<BatchSummary> Summarize(const SingleNodeResults& results);
 
+// What the machine's state before the start makes doubtful: load, frequency, swap.
+std::vector<std::string> MachineWarnings(const job::Machine& machine);
+
 // What makes the figures doubtful: the machine's state before the start, outliers, wide spreads.
 std::vector<std::string> Warnings(const SingleNodeResults& results);
 

@@ -30,19 +30,23 @@ class StepServer {
         plan_{.seed = options.seed,
               .dataset_size = dataset_.size(),
               .batch = static_cast<std::uint64_t>(options.batch),
-              .shards = 1,
-              .total_samples = kManySteps * static_cast<std::uint64_t>(options.batch)} {}
+              .shards = options.engine == nullptr ? 1 : options.engine->world()} {
+    plan_.total_samples = kManySteps * plan_.GlobalBatch();
+  }
 
   Status Open() {
     PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options_.model));
     learning_rate_ = card->learning_rate;
     PACELINE_ASSIGN(trainer_, Trainer::Create({.model = card->name,
                                                .seed = options_.seed,
-                                               .optimizer = {.name = card->optimizer}},
+                                               .shards = plan_.shards,
+                                               .optimizer = {.name = card->optimizer},
+                                               .engine = options_.engine},
                                               clock_));
-    PACELINE_ASSIGN(
-        loader_, data::BatchLoader::Create(
-                     dataset_, plan_, {.augment = data::Augment::kNone, .end_shard = ShardId(1)}));
+    PACELINE_ASSIGN(loader_, data::BatchLoader::Create(dataset_, plan_,
+                                                       {.augment = data::Augment::kNone,
+                                                        .first_shard = trainer_->first_shard(),
+                                                        .end_shard = trainer_->end_shard()}));
     return {};
   }
 
@@ -63,10 +67,11 @@ class StepServer {
     const Instant started = clock_.Now();
     double loss = 0;
     for (std::uint64_t i = 0; i < steps; ++i) {
-      PACELINE_ASSIGN(const StepOutcome outcome,
-                      trainer_->RunStep(
-                          {.step = step_, .samples = plan_.batch, .learning_rate = learning_rate_},
-                          [&] { return loader_->Next(std::stop_token()); }));
+      PACELINE_ASSIGN(
+          const StepOutcome outcome,
+          trainer_->RunStep(
+              {.step = step_, .samples = plan_.GlobalBatch(), .learning_rate = learning_rate_},
+              [&] { return loader_->Next(std::stop_token()); }));
       loss = outcome.loss;
       step_ = step_.Next();
     }
@@ -76,6 +81,9 @@ class StepServer {
         .Add("loss", loss)
         .Text();
   }
+
+  // A group that was fast because it did not add up its gradients would be no result.
+  Status Finish() { return options_.engine == nullptr ? Status() : trainer_->VerifyReplicas(); }
 
  private:
   StepServerOptions options_;
@@ -111,6 +119,7 @@ Status ServeSteps(const StepServerOptions& options, const Clock& clock, std::ist
     PACELINE_ASSIGN(const std::string answer, server.Run(steps));
     out << answer << std::endl;
   }
+  PACELINE_TRY(server.Finish());
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   out << JsonObject().Add("max_rss_bytes", std::int64_t{usage.ru_maxrss} * 1024).Text()

@@ -32,6 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Golden{"help.txt", {"--help"}}, Golden{"train_help.txt", {"train", "--help"}},
                       Golden{"bench_help.txt", {"bench", "--help"}},
                       Golden{"single_node_help.txt", {"bench", "single-node", "--help"}},
+                      Golden{"scaling_help.txt", {"bench", "scaling", "--help"}},
                       Golden{"models.txt", {"models"}},
                       Golden{"models_vgg16.txt", {"models", "vgg16"}},
                       Golden{"models.json", {"models", "--json"}}),

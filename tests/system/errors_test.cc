@@ -38,6 +38,8 @@ TEST(Errors, WrongArgumentsAreNamed) {
       {{"bench", "single-nod"}, "unknown benchmark 'single-nod'"},
       {{"bench", "single-node", "--batch", "0"}, "batch"},
       {{"bench", "single-node", "--model", "vgg61"}, "unknown model"},
+      {{"bench", "scaling", "--workers", "1"}, "--workers 1"},
+      {{"bench", "scaling", "--model", "vgg61"}, "unknown model"},
   };
   for (const Case& wrong : cases) ExpectError(RunPaceline(wrong.arguments), kUsage, wrong.text);
 }

@@ -1,0 +1,52 @@
+#include "job/training_group.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace paceline::job {
+
+namespace {
+
+// What must be equal on all workers for the training to make sense.
+std::string Fingerprint(const TrainConfig& config) {
+  std::string text = fmt::format("version={};engine={};steps={};epochs={};bucket-kb={};threads={}",
+                                 PACELINE_VERSION, config.engine, config.steps, config.epochs,
+                                 config.bucket_kb, config.threads);
+  for (const auto& [key, value] : config.Identity()) text += fmt::format(";{}={}", key, value);
+  return text;
+}
+
+// Room for the gradients in shared memory: the parameters once for each part that a worker brings.
+std::size_t ArenaBytes(const model::ModelCard& card, const algo::ShardLayout& layout) {
+  constexpr std::size_t kSlack = std::size_t{4} << 20;
+  std::size_t parts = 1;
+  for (std::uint64_t rank = 0; rank < layout.world(); ++rank) {
+    parts = std::max(parts, layout.NodesOf(Rank(rank)).size());
+  }
+  return parts * (static_cast<std::size_t>(card.ParameterCount()) * sizeof(float) * 5 / 4 + kSlack);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Group>> JoinTrainingGroup(const TrainConfig& config,
+                                                 const LaunchEnvironment& launch,
+                                                 const model::ModelCard& card,
+                                                 const GetEnv& getenv) {
+  PACELINE_ASSIGN(const auto secret, ReadSecret(getenv));
+  const auto layout = algo::ShardLayout::Even(static_cast<std::uint64_t>(config.shards),
+                                              static_cast<std::uint64_t>(config.workers));
+  return Group::Join({.launch = launch,
+                      .coordinator_runs = getenv("PACELINE_COORDINATOR_RUNS") != nullptr,
+                      .secret = secret,
+                      .bind = config.bind,
+                      .engine = config.engine,
+                      .layout = layout,
+                      .shared_memory = config.shared_memory != "off",
+                      .arena_bytes = ArenaBytes(card, layout),
+                      .timeout = config.CollectiveTimeout(),
+                      .fingerprint = Fingerprint(config)});
+}
+
+}  // namespace paceline::job
