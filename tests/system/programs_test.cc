@@ -22,11 +22,14 @@ TEST(Paceline, LinksNoTorch) {
 }
 
 TEST(Paceline, HelpsAtEveryLevel) {
-  const std::vector<std::vector<std::string>> commands{
-      {"--help"},           {"train", "--help"},
-      {"bench", "--help"},  {"bench", "single-node", "--help"},
-      {"models", "--help"}, {"doctor", "--help"},
-      {"version", "--help"}};
+  const std::vector<std::vector<std::string>> commands{{"--help"},
+                                                       {"train", "--help"},
+                                                       {"launch", "--help"},
+                                                       {"bench", "--help"},
+                                                       {"bench", "single-node", "--help"},
+                                                       {"models", "--help"},
+                                                       {"doctor", "--help"},
+                                                       {"version", "--help"}};
   for (const auto& command : commands) {
     const CommandResult result = RunPaceline(command);
     EXPECT_EQ(result.state.code, 0) << command.front();
