@@ -5,6 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "job/machine.h"
+#include "model/catalog.h"
+
 namespace paceline::cli {
 
 namespace {
@@ -170,6 +173,14 @@ Result<TrainRequest> ParseTrainArguments(const std::vector<std::string>& argumen
   if (Has(arguments, "--steps") && !Has(arguments, "--epochs")) request.config.epochs = 0;
   if (Has(arguments, "--epochs") && !Has(arguments, "--steps")) request.config.steps = 0;
   return request;
+}
+
+Status CheckTraining(TrainConfig& config) {
+  if (config.model.empty()) {
+    return Status::Error(Code::kInvalidArgument, "which MODEL? `paceline models` lists them");
+  }
+  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
+  return Resolve(config, *card, job::ReadMachine().cores);
 }
 
 }  // namespace paceline::cli

@@ -19,4 +19,7 @@ struct TrainRequest {
 // flags over it. Does not resolve defaults. kInvalidArgument names the argument.
 Result<TrainRequest> ParseTrainArguments(const std::vector<std::string>& arguments);
 
+// Resolves defaults and refuses in milliseconds what the worker would refuse after loading torch.
+Status CheckTraining(job::TrainConfig& config);
+
 }  // namespace paceline::cli

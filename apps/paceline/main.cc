@@ -21,6 +21,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "Train a model", paceline::cli::RunTrain},
+    {"launch", "Train on several hosts", paceline::cli::RunLaunch},
     {"bench", "Measure against peers and write a report", paceline::cli::RunBench},
     {"perf", "Time collective operations of all engines", paceline::cli::RunPerf},
     {"models", "List the models, or show one", paceline::cli::RunModels},

@@ -10,10 +10,8 @@
 #include "cli/command.h"
 #include "cli/train_flags.h"
 #include "job/launch_environment.h"
-#include "job/machine.h"
 #include "job/run_dir.h"
 #include "job/worker_environment.h"
-#include "model/catalog.h"
 #include "paceline/commands.h"
 #include "paceline/local_launch.h"
 
@@ -21,16 +19,9 @@ namespace paceline::cli {
 
 namespace {
 
-// Refuses in milliseconds what the worker would refuse after loading torch.
 Result<TrainRequest> ParseAndCheck(const std::vector<std::string>& arguments) {
   PACELINE_ASSIGN(TrainRequest request, ParseTrainArguments(arguments));
-  if (request.help) return request;
-  job::TrainConfig& config = request.config;
-  if (config.model.empty()) {
-    return Status::Error(Code::kInvalidArgument, "which MODEL? `paceline models` lists them");
-  }
-  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
-  PACELINE_TRY(Resolve(config, *card, job::ReadMachine().cores));
+  if (!request.help) PACELINE_TRY(CheckTraining(request.config));
   return request;
 }
 

@@ -35,6 +35,7 @@ void WriteAll(int fd, std::string_view text) {
 Result<RunningChild> RunningChild::Start(ChildSpec spec, const ChildStreams& streams) {
   SubprocessOptions options{.argv = spec.argv,
                             .environment = spec.environment,
+                            .working_directory = spec.directory,
                             .cpus = spec.cpus,
                             .own_group = true,
                             .pipe_stdin = spec.stop_with_stdin || !spec.stdin_line.empty(),

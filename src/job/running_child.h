@@ -18,6 +18,7 @@ struct ChildSpec {
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;  // added to or replacing the launcher's
   std::vector<int> cpus;                           // empty: not pinned
+  std::string directory;                           // where it runs; empty: the launcher's
   std::string label;                               // "w1" or "w1@host"; empty: no prefix
   Rank rank;
   std::uint64_t local_rank = 0;

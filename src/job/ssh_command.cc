@@ -26,9 +26,12 @@ bool IsVariableName(std::string_view name) {
 
 // Runs "$@" and ends it when stdin does. A shell gives background commands an empty stdin, so the
 // original one is kept as descriptor 3. The watcher's output goes nowhere: sshd would wait for it.
+// It ends with what it watches, also when the shell around it was killed.
 constexpr std::string_view kScript =
     "exec 3<&0; {} & w=$!; "
-    "{{ cat <&3; kill -TERM $w; sleep {}; kill -KILL $w; }} >/dev/null 2>&1 & c=$!; "
+    "{{ trap 'kill $p; exit' TERM; cat <&3 & p=$!; wait $p; kill -TERM $w; n={}; "
+    "while [ $n -gt 0 ]; do kill -0 $w || exit; sleep 1; n=$((n-1)); done; "
+    "kill -KILL $w; }} >/dev/null 2>&1 & c=$!; "
     "exec 3<&-; wait $w; r=$?; kill $c 2>/dev/null; exit $r";
 constexpr std::string_view kStartWithSecret = "IFS= read -r s; printf '%s\\n' \"$s\" | \"$@\" 3<&-";
 constexpr std::string_view kStart = "\"$@\" </dev/null 3<&-";

@@ -30,6 +30,7 @@ TEST_P(GoldenTest, OutputIsUnchanged) {
 INSTANTIATE_TEST_SUITE_P(
     Cli, GoldenTest,
     ::testing::Values(Golden{"help.txt", {"--help"}}, Golden{"train_help.txt", {"train", "--help"}},
+                      Golden{"launch_help.txt", {"launch", "--help"}},
                       Golden{"bench_help.txt", {"bench", "--help"}},
                       Golden{"single_node_help.txt", {"bench", "single-node", "--help"}},
                       Golden{"scaling_help.txt", {"bench", "scaling", "--help"}},

@@ -24,6 +24,7 @@ TEST(Paceline, LinksNoTorch) {
 TEST(Paceline, HelpsAtEveryLevel) {
   const std::vector<std::vector<std::string>> commands{{"--help"},
                                                        {"train", "--help"},
+                                                       {"launch", "--help"},
                                                        {"bench", "--help"},
                                                        {"bench", "single-node", "--help"},
                                                        {"bench", "scaling", "--help"},
