@@ -123,6 +123,12 @@ std::vector<std::string> ScalingWarnings(const ScalingResults& results) {
   const std::vector<ScalingCell> cells = Summarize(results);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     WarnAboutSpread(results.systems[i], cells[i], &warnings);
+    if (!cells[i].efficiency || cells[i].efficiency->median <= 1) continue;
+    // Cooperation is no gain: somebody else slowed one of the lone workers down.
+    warnings.push_back(fmt::format(
+        "{}: together is faster than alone, so the machine was not quiet: alone, too, the slowest "
+        "worker decides.",
+        results.systems[i].info.name));
   }
   return warnings;
 }

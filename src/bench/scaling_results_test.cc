@@ -1,5 +1,7 @@
 #include "bench/scaling_results.h"
 
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -93,6 +95,13 @@ TEST(ScalingWarnings, NameLoadSharedCoresPinningAndSpread) {
                           HasSubstr("PyTorch DDP: the spread is")));
   results.config.workers = 4;
   EXPECT_THAT(ScalingWarnings(results)[1], HasSubstr("4 threads share 2 cores"));
+}
+
+TEST(ScalingWarnings, ToDoubtAnEfficiencyAboveOne) {
+  ScalingResults results = SampleScaling();
+  std::swap(results.systems[0].alone, results.systems[0].together);
+  EXPECT_THAT(ScalingWarnings(results),
+              ElementsAre(HasSubstr("Paceline: together is faster than alone")));
 }
 
 TEST(ScalingTable, LooksLikeThis) {
