@@ -91,8 +91,8 @@ Cost CostOf(std::span<const Exchange> plan, const Participants& participants, st
 // How long things take on a network, from measurement (`paceline perf`); docs/benchmarks.md says
 // where the defaults come from.
 struct NetworkSpeed {
-  double seconds_per_exchange = 60e-6;  // until the slowest message of an exchange has arrived
-  double seconds_per_message = 12e-6;   // of the processor, per message sent
+  double seconds_per_exchange = 70e-6;  // until the slowest message of an exchange has arrived
+  double seconds_per_message = 15e-6;   // of the processor, per message sent
   double seconds_per_byte = 8.0 / 1e9;  // of the slowest link: 1 Gb/s
   double seconds_per_added_byte = 0.15e-9;
   double contention = 0.003;  // share of the rate lost for each further message at the same time

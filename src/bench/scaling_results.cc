@@ -93,10 +93,21 @@ std::vector<double> TeamRuns::Rates() const {
   return rates;
 }
 
+std::vector<double> TeamRuns::SummedRates() const {
+  std::vector<double> rates;
+  for (const std::vector<double>& ranks : rank_seconds) {
+    double sum = 0;
+    const double each = static_cast<double>(samples) / static_cast<double>(ranks.size());
+    for (const double seconds : ranks) sum += seconds > 0 ? each / seconds : 0;
+    if (sum > 0) rates.push_back(sum);
+  }
+  return rates;
+}
+
 std::vector<ScalingCell> Summarize(const ScalingResults& results) {
   std::vector<ScalingCell> cells;
   for (std::size_t i = 0; i < results.systems.size(); ++i) {
-    const std::vector<double> alone = results.systems[i].alone.Rates();
+    const std::vector<double> alone = results.systems[i].alone.SummedRates();
     const std::vector<double> together = results.systems[i].together.Rates();
     ScalingCell& cell = cells.emplace_back();
     cell.alone = OrNone(paceline::Summarize(alone));
@@ -104,7 +115,7 @@ std::vector<ScalingCell> Summarize(const ScalingResults& results) {
     cell.efficiency = OrNone(PairedRatio(together, alone));
     if (i == 0) continue;
     const ScalingSystem& ours = results.systems[0];
-    cell.alone_speedup = OrNone(PairedRatio(ours.alone.Rates(), alone));
+    cell.alone_speedup = OrNone(PairedRatio(ours.alone.SummedRates(), alone));
     cell.together_speedup = OrNone(PairedRatio(ours.together.Rates(), together));
   }
   return cells;
@@ -125,10 +136,9 @@ std::vector<std::string> ScalingWarnings(const ScalingResults& results) {
     WarnAboutSpread(results.systems[i], cells[i], &warnings);
     if (!cells[i].efficiency || cells[i].efficiency->median <= 1) continue;
     // Cooperation is no gain: somebody else slowed one of the lone workers down.
-    warnings.push_back(fmt::format(
-        "{}: together is faster than alone, so the machine was not quiet: alone, too, the slowest "
-        "worker decides.",
-        results.systems[i].info.name));
+    warnings.push_back(
+        fmt::format("{}: together is faster than alone, so the machine was not quiet.",
+                    results.systems[i].info.name));
   }
   return warnings;
 }

@@ -32,6 +32,8 @@ struct TeamRuns {
 
   // Samples per second of each round; its time is that of the slowest worker.
   std::vector<double> Rates() const;
+  // The sum of what each worker did in its own time: of workers that do not wait for each other.
+  std::vector<double> SummedRates() const;
 };
 
 struct ScalingSystem {
