@@ -10,6 +10,7 @@
 namespace paceline::bench {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -87,7 +88,7 @@ TEST(ScalingJson, HoldsRawTimesAndTheSummary) {
   EXPECT_EQ(json["config"]["cpus"], nlohmann::json({{0}, {1}}));
   EXPECT_EQ(json["machine"]["cores"], 2);
   EXPECT_EQ(json["machine"]["load_average"], 0.25);
-  EXPECT_EQ(json["systems"][0]["alone"]["rank_seconds"][1], nlohmann::json({8, 1}));
+  EXPECT_EQ(json["systems"][0]["alone"]["rank_seconds"][1], nlohmann::json({8, 8}));
   EXPECT_EQ(json["systems"][1]["together_name"], "DDP");
   EXPECT_EQ(json["summary"][0]["efficiency"]["median"], 0.8);
   EXPECT_EQ(json["summary"][1]["together"]["speedup"]["median"], 2);
@@ -109,9 +110,9 @@ TEST(ScalingWarnings, NameLoadSharedCoresPinningAndSpread) {
 
 TEST(ScalingWarnings, ToDoubtAnEfficiencyAboveOne) {
   ScalingResults results = SampleScaling();
-  std::swap(results.systems[0].alone, results.systems[0].together);
+  std::swap(results.systems[0].alone.rank_seconds, results.systems[0].together.rank_seconds);
   EXPECT_THAT(ScalingWarnings(results),
-              ElementsAre(HasSubstr("Paceline: together is faster than alone")));
+              Contains(HasSubstr("Paceline: together is faster than alone")));
 }
 
 TEST(ScalingTable, LooksLikeThis) {
