@@ -142,6 +142,7 @@ Status Harness::StartAll() {
 
 Status Harness::StartTeam(Team* team) {
   std::vector<StepServerOptions> ranks;
+  ranks.reserve(static_cast<std::size_t>(options_.config.workers));
   for (int rank = 0; rank < options_.config.workers; ++rank) ranks.push_back(PlanRank(*team, rank));
   PACELINE_ASSIGN(StepTeam servers, StepTeam::Start(ranks, stop_));
   const ServerInfo& info = servers.info();

@@ -61,7 +61,7 @@ std::vector<std::string> MachineWarnings(const job::Machine& machine) {
         "The CPU frequency governor is \"{}\", not \"performance\": the clock may vary.",
         machine.governor));
   }
-  if (machine.swap_on) warnings.push_back("Swap is on: a step may wait for the disk.");
+  if (machine.swap_on) warnings.emplace_back("Swap is on: a step may wait for the disk.");
   return warnings;
 }
 

@@ -1,5 +1,7 @@
 #include "collective/gloo_engine.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -306,6 +308,8 @@ Result<std::unique_ptr<Engine>> MakeGlooEngine(const GlooOptions& options) {
   if (world > 1 && !options.bootstrap) {
     return Status::Error(Code::kInvalidArgument, "several ranks need a bootstrap");
   }
+  // Gloo writes to sockets that its peers may have closed, and means to see the error.
+  ::signal(SIGPIPE, SIG_IGN);
   auto engine = std::make_unique<GlooEngine>(options);
   PACELINE_TRY(
       engine->Connect().Wrap(fmt::format("connecting gloo rank {}", options.rank.value())));

@@ -38,6 +38,7 @@ std::string GlooVersion();  // of the library
 //   directly between all ranks over gloo's buffers.
 // - Ranks that call with different sizes are not detected; they end in kTimeout or kInternal.
 // - Connections are neither authenticated nor encrypted.
+// The process ignores SIGPIPE from then on: gloo does not ask for errors instead of the signal.
 // Abort() ends the call in flight at once and closes the connections, which the other ranks see as
 // kPeerLost; it may take some 10 ms per connection (a tick of gloo's loop).
 Result<std::unique_ptr<Engine>> MakeGlooEngine(const GlooOptions& options);

@@ -151,14 +151,17 @@ std::uint64_t Acceptor::refused() const { return impl_->refused(); }
 namespace {
 
 Result<std::unique_ptr<ByteStream>> ConnectUntil(Loop& loop, const Endpoint& endpoint,
-                                                 std::chrono::steady_clock::time_point deadline) {
+                                                 const ConnectOptions& options) {
   constexpr std::chrono::milliseconds kFirst(5), kLongest(200);
   std::chrono::nanoseconds pause = kFirst;
   for (;;) {
-    auto stream = ConnectTcp(loop, endpoint, deadline - std::chrono::steady_clock::now());
-    if (stream.ok() || stream.status().code() != Code::kUnavailable) return stream;
+    auto stream = ConnectTcp(loop, endpoint, options.deadline - std::chrono::steady_clock::now());
+    const Code code = stream.status().code();
+    const bool later = code == Code::kNotFound || code == Code::kUnavailable;
+    if (!later || options.once) return stream;
+    if (options.stop.stop_requested()) return Status::Error(Code::kAborted, "told to give up");
     const auto next = std::chrono::steady_clock::now() + pause;
-    if (next >= deadline) {
+    if (next >= options.deadline) {
       return Status::Error(Code::kTimeout, stream.status().message());
     }
     std::this_thread::sleep_until(next);  // nobody tells us when the other side listens
@@ -172,13 +175,16 @@ Result<std::unique_ptr<Connection>> ConnectTo(Loop& loop, const Endpoint& endpoi
                                               const std::string& name,
                                               const ConnectOptions& options) {
   PACELINE_CHECK(!loop.OnLoop(), "connecting waits, the loop must not");
-  PACELINE_ASSIGN(auto stream, ConnectUntil(loop, endpoint, options.deadline));
+  PACELINE_ASSIGN(auto stream, ConnectUntil(loop, endpoint, options));
   auto connection = std::make_unique<Connection>(
       loop, std::move(stream),
       ConnectionOptions{options.context.cluster, options.context.generation, name});
   Completion done;
   Call(*connection, options.secret, options.self, options.context,
        [finish = done.ForSend()](const Status& status, const Identity&) { finish(status); });
+  const std::stop_callback giving_up(options.stop, [&] {
+    connection->Abort({.code = Code::kAborted, .text = "told to give up"});
+  });
   Status status = done.Wait(options.deadline);
   if (status.code() == Code::kTimeout) {
     connection->Abort({.code = Code::kTimeout, .text = "the handshake took too long"});

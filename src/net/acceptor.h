@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 
 #include "base/status.h"
 #include "net/connection.h"
@@ -57,6 +58,8 @@ struct ConnectOptions {
   Identity self;
   HandshakeContext context;
   std::chrono::steady_clock::time_point deadline;
+  std::stop_token stop;  // gives up early: kAborted
+  bool once = false;     // one attempt: kNotFound when nobody listens there
 };
 
 // Connects and proves the secret. Tries again while nobody listens there, until the deadline:

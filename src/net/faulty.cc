@@ -34,15 +34,23 @@ class FaultyStream final : public ByteStream {
     const auto jitter =
         std::chrono::duration_cast<std::chrono::nanoseconds>(faults_.jitter * random_.Uniform());
     if (faults_.delay + jitter == std::chrono::nanoseconds(0)) return Deliver(std::move(done));
-    timer_ = loop_.AfterOnLoop(faults_.delay + jitter,
-                               [this, done = std::move(done)] { Deliver(done); });
+    delayed_ = std::move(done);
+    timer_ = loop_.AfterOnLoop(faults_.delay + jitter, [this] { DeliverDelayed(); });
   }
 
   void ShutdownWriteOnLoop() override { inner_->ShutdownWriteOnLoop(); }
-  void CloseOnLoop() override { inner_->CloseOnLoop(); }
+  void CloseOnLoop() override {
+    inner_->CloseOnLoop();
+    timer_.reset();
+    DeliverDelayed();  // into the closed stream: an answer all the same
+  }
   std::string peer() const override { return inner_->peer(); }
 
  private:
+  void DeliverDelayed() {
+    if (Done done = std::exchange(delayed_, nullptr)) Deliver(std::move(done));
+  }
+
   void Answer(Done done) {
     loop_.Post([done = std::move(done)] { done({}); });
   }
@@ -78,6 +86,7 @@ class FaultyStream final : public ByteStream {
   std::vector<std::byte> bytes_, held_;
   std::uint64_t writes_ = 0, offered_ = 0, written_ = 0;
   std::unique_ptr<Loop::Timer> timer_;
+  Done delayed_;  // until the timer
 };
 
 }  // namespace

@@ -37,7 +37,8 @@ Loop::Loop() : impl_(std::make_unique<Impl>()) {
 
 Loop::~Loop() {
   PACELINE_CHECK(!OnLoop(), "the loop cannot end itself");
-  impl_->context.stop();
+  // Behind everything that was posted before: closing a connection is what frees it.
+  Post([context = &impl_->context] { context->stop(); });
   impl_->thread.join();
 }
 

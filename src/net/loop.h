@@ -7,7 +7,7 @@
 namespace paceline::net {
 
 // One I/O thread and the queue of what it has to do. All streams and connections of a process
-// share one. Thread-safe. The destructor ends the thread; what is still queued is dropped, so
+// share one. Thread-safe. The destructor ends the thread; what is posted afterwards is dropped, so
 // whoever waits for a completion closes its connections first.
 class Loop {
  public:

@@ -41,11 +41,15 @@ class Mesh::Impl : public std::enable_shared_from_this<Impl> {
     return true;
   }
 
-  Status AwaitAll(std::chrono::steady_clock::time_point deadline) {
+  Status AwaitAll(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) {
+    const std::stop_callback waking(stop, [this] {
+      const MutexLock lock(mutex_);
+      changed_.notify_all();
+    });
     const MutexLock lock(mutex_);
     for (;;) {
-      const std::string missing = Missing();
-      if (missing.empty()) return {};
+      if (Missing().empty()) return {};
+      if (stop.stop_requested()) return Status::Error(Code::kAborted, "told to give up");
       if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout && !Missing().empty()) {
         return Status::Error(Code::kTimeout, fmt::format("no connection from {}", Missing()));
       }
@@ -137,10 +141,11 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(Loop& loop, Acceptor& acceptor, cons
         auto connection,
         ConnectTo(
             loop, endpoint, MemberName(member),
-            {options.secret, {wire::Role::kWorker, options.self}, context, options.deadline}));
+            {options.secret, {wire::Role::kWorker, options.self}, context, options.deadline,
+             options.stop}));
     PACELINE_CHECK(impl->Add(Rank(rank), std::move(connection)), "we call every rank once");
   }
-  PACELINE_TRY(impl->AwaitAll(options.deadline));
+  PACELINE_TRY(impl->AwaitAll(options.deadline, options.stop));
   impl->Watch();
   return std::unique_ptr<Mesh>(new Mesh(impl));
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "base/ids.h"
@@ -24,6 +25,7 @@ class Mesh {
     Secret secret = Secret::Open();
     Rank self;
     std::chrono::steady_clock::time_point deadline;
+    std::stop_token stop;  // gives up early: kAborted
   };
 
   // Calls the ranks below, waits for those above. `acceptor` listens at the view's address of this

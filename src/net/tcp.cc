@@ -212,7 +212,7 @@ Result<std::unique_ptr<ByteStream>> ConnectTcp(Loop& loop, const Endpoint& endpo
   }
   if (attempt->error) {
     return Status::Error(
-        Code::kUnavailable,
+        attempt->error == asio::error::connection_refused ? Code::kNotFound : Code::kUnavailable,
         fmt::format("cannot connect to {}: {}", endpoint.ToString(), attempt->error.message()));
   }
   return std::unique_ptr<ByteStream>(std::make_unique<TcpStream>(std::move(attempt->socket)));

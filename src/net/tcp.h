@@ -25,7 +25,8 @@ using OnStream = std::function<void(std::unique_ptr<ByteStream>)>;  // on the lo
 Result<std::unique_ptr<Listener>> ListenTcp(Loop& loop, const Endpoint& endpoint,
                                             OnStream on_stream);
 
-// One attempt. kUnavailable: nobody listens there (yet), or the name is unknown; kTimeout.
+// One attempt. kNotFound: nobody listens there (yet); kUnavailable: no way there, or the name is
+// unknown; kTimeout.
 Result<std::unique_ptr<ByteStream>> ConnectTcp(Loop& loop, const Endpoint& endpoint,
                                                std::chrono::nanoseconds timeout);
 

@@ -25,6 +25,7 @@ bool Known(FrameType type) {
     case FrameType::kAbort:
     case FrameType::kLocal:
     case FrameType::kLeave:
+    case FrameType::kControl:
     case FrameType::kData: return true;
   }
   return false;
@@ -53,6 +54,7 @@ const char* FrameTypeName(FrameType type) {
     case FrameType::kAbort: return "abort";
     case FrameType::kLocal: return "local";
     case FrameType::kLeave: return "leave";
+    case FrameType::kControl: return "control";
     case FrameType::kData: return "data";
   }
   return "unknown";

@@ -26,6 +26,7 @@ enum class FrameType : std::uint8_t {
   kAbort = 18,  // a rank gives up, and whom it blames
   kLocal = 19,  // ranks on one host agree on shared memory
   kLeave = 20,  // good-bye: what follows is the end of the connection
+  kControl = 21,  // between a worker and the coordinator: wire/control.h
   kData = 32,   // payload of a collective operation
 };
 

@@ -21,14 +21,22 @@ Role ReadRole(ByteReader& reader) {
   return static_cast<Role>(value);
 }
 
-void WriteMember(ByteWriter& writer, const Member& member) {
-  writer.Number(member.rank.value());
-  writer.Text(member.host);
-  writer.Text(member.address);
-  writer.Text(member.machine);
+template <typename T>
+Result<T> Finished(const ByteReader& reader, const char* what, T message) {
+  PACELINE_TRY(reader.Finish(what));
+  return message;
 }
 
-Member ReadMember(ByteReader& reader) {
+}  // namespace
+
+void Member::Write(ByteWriter& writer) const {
+  writer.Number(rank.value());
+  writer.Text(host);
+  writer.Text(address);
+  writer.Text(machine);
+}
+
+Member Member::Read(ByteReader& reader) {
   Member member;
   member.rank = Rank(reader.Number<std::uint64_t>());
   if (member.rank.value() >= kMaxWorld) reader.Fail();
@@ -38,7 +46,6 @@ Member ReadMember(ByteReader& reader) {
   return member;
 }
 
-// What people see must be one line; what a peer sends must fit.
 std::string OneLine(std::string text, std::size_t limit) {
   if (text.size() > limit) text.resize(limit);
   std::replace_if(
@@ -46,14 +53,6 @@ std::string OneLine(std::string text, std::size_t limit) {
       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
   return text;
 }
-
-template <typename T>
-Result<T> Finished(const ByteReader& reader, const char* what, T message) {
-  PACELINE_TRY(reader.Finish(what));
-  return message;
-}
-
-}  // namespace
 
 std::vector<std::byte> Hello::Encode() const {
   ByteWriter writer;
@@ -119,7 +118,7 @@ Result<Failure> Failure::Decode(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> Join::Encode() const {
   ByteWriter writer;
-  WriteMember(writer, member);
+  member.Write(writer);
   writer.Number(world);
   writer.Text(fingerprint);
   return writer.Take();
@@ -128,7 +127,7 @@ std::vector<std::byte> Join::Encode() const {
 Result<Join> Join::Decode(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Join join;
-  join.member = ReadMember(reader);
+  join.member = Member::Read(reader);
   join.world = reader.Number<std::uint64_t>();
   join.fingerprint = reader.Text(0xFFFF);
   if (join.world > kMaxWorld) reader.Fail();
@@ -140,7 +139,7 @@ std::vector<std::byte> View::Encode() const {
   writer.Number(cluster);
   writer.Number(generation.value());
   writer.Number(static_cast<std::uint32_t>(members.size()));
-  for (const Member& member : members) WriteMember(writer, member);
+  for (const Member& member : members) member.Write(writer);
   return writer.Take();
 }
 
@@ -153,7 +152,7 @@ Result<View> View::Decode(std::span<const std::byte> bytes) {
   if (count > kMaxWorld) return Status::Error(Code::kProtocol, "view: too many members");
   view.members.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
-    view.members.push_back(ReadMember(reader));
+    view.members.push_back(Member::Read(reader));
     if (view.members.back().rank != Rank(i)) reader.Fail();
   }
   return Finished(reader, "view", view);

@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "wire/bytes.h"
 
 // The payloads of frames, except bulk data. Each message encodes itself and is decoded from bytes
 // that anybody may have sent: kProtocol for whatever does not fit. docs/wire.md describes them.
@@ -68,6 +69,8 @@ struct Member {
   std::string address;  // numeric address and port on which it listens: "10.0.0.1:4321"
   std::string machine;  // id of the running kernel: a hint for who may share memory
 
+  void Write(ByteWriter& writer) const;
+  static Member Read(ByteReader& reader);
   friend bool operator==(const Member&, const Member&) = default;
 };
 
@@ -100,5 +103,8 @@ struct Local {
   std::vector<std::byte> Encode() const;
   static Result<Local> Decode(std::span<const std::byte> bytes);
 };
+
+// What people see must be one line; what a peer is sent must fit.
+std::string OneLine(std::string text, std::size_t limit);
 
 }  // namespace paceline::wire

@@ -1,0 +1,276 @@
+#include "member/agent.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "net/acceptor.h"
+#include "wire/endian.h"
+
+namespace paceline::member {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kMaxControl = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kConnectSlice(1'000), kBetweenTries(50);
+
+std::uint64_t ResidentBytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  unsigned long total = 0, resident = 0;
+  const int read = std::fscanf(file, "%lu %lu", &total, &resident);
+  std::fclose(file);
+  return read == 2 ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+// The coordinator has looked at us and will not have us.
+bool Final(Code code) {
+  return code == Code::kMismatch || code == Code::kUnauthenticated || code == Code::kFenced ||
+         code == Code::kAlreadyRunning;
+}
+
+}  // namespace
+
+Agent::Agent(net::Loop& loop, const Clock& clock, const AgentOptions& options,
+             std::uint64_t incarnation)
+    : loop_(loop),
+      clock_(clock),
+      options_(options),
+      logic_(options.self, incarnation, static_cast<std::uint64_t>(::getpid()),
+             options.fingerprint) {}
+
+Result<std::unique_ptr<Agent>> Agent::Join(net::Loop& loop, const Clock& clock,
+                                           const AgentOptions& options) {
+  PACELINE_ASSIGN(const wire::Nonce nonce, net::MakeNonce());
+  std::unique_ptr<Agent> agent(new Agent(loop, clock, options, wire::LoadU64(nonce.data())));
+  agent->thread_ = StartThread(
+      "agent", [raw = agent.get()](const std::stop_token& stop) { raw->Run(stop); });
+  const std::string where = "joining the run at " + options.coordinator.ToString();
+  const MutexLock lock(agent->mutex_);
+  while (!agent->logic_.registered()) {
+    if (!agent->refused_.ok()) return agent->refused_.Wrap(where);
+    if (agent->changed_.wait_until(agent->mutex_, options.join_deadline) ==
+            std::cv_status::timeout &&
+        !agent->logic_.registered()) {
+      return Status::Error(Code::kTimeout, where + ": the coordinator does not answer");
+    }
+  }
+  return agent;
+}
+
+Agent::~Agent() {
+  thread_.request_stop();
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Agent::Run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const Status connected = Connect(stop);
+    if (connected.ok()) Converse(stop);
+    const MutexLock lock(mutex_);
+    if (Final(connected.code()) && refused_.ok()) refused_ = connected;
+    if (!refused_.ok() || logic_.release()) {
+      changed_.notify_all();
+      return;
+    }
+    changed_.wait_for(mutex_, stop, kBetweenTries, [] { return false; });
+  }
+}
+
+Status Agent::Connect(const std::stop_token& stop) {
+  const Instant tried = clock_.Now();
+  auto connection =
+      net::ConnectTo(loop_, options_.coordinator, "the coordinator",
+                     {.secret = options_.secret,
+                      .self = {wire::Role::kWorker, Rank(0)},
+                      .context = {},
+                      .deadline = steady_clock::now() + kConnectSlice,
+                      .stop = stop,
+                      .once = true});
+  const MutexLock lock(mutex_);
+  if (connection.status().code() == Code::kNotFound) logic_.OnRefused(tried);
+  if (!connection.ok()) return connection.status();
+  connection_ = std::move(*connection);
+  Send(logic_.OnConnected(clock_.Now()));
+  if (const auto again = logic_.Outstanding()) Send(*again);
+  return {};
+}
+
+// Until the connection ends: receives, and says in time that we are alive.
+void Agent::Converse(const std::stop_token& stop) {
+  net::Connection* connection = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    connection = connection_.get();
+  }
+  Status status;
+  {
+    const std::stop_callback closing(stop, [&] { connection->Leave(); });
+    status = ReceiveAll(*connection);
+  }
+  const MutexLock lock(mutex_);
+  PACELINE_LOG(Info, "the connection to the coordinator ended: {}", status.message());
+  logic_.OnClosed();
+  if (Final(status.code())) refused_ = status;
+  connection_.reset();
+  changed_.notify_all();
+}
+
+Status Agent::ReceiveAll(net::Connection& connection) {
+  std::vector<std::byte> buffer(kMaxControl);
+  net::Completion received;
+  steady_clock::time_point next_beat = steady_clock::now();
+  for (;;) {
+    received.Reset();
+    connection.Receive({.type = wire::FrameType::kControl, .exact = false}, buffer,
+                       received.ForReceive());
+    Status status = received.Wait(next_beat);
+    while (status.code() == Code::kTimeout) {
+      next_beat = steady_clock::now() + Heartbeat();
+      status = received.Wait(next_beat);
+    }
+    PACELINE_TRY(status);
+    auto message = wire::DecodeControl(std::span(buffer).first(received.bytes()));
+    if (!message.ok()) {
+      connection.Abort({.code = Code::kProtocol, .text = message.status().message()});
+      return message.status();
+    }
+    Handle(*message);
+  }
+}
+
+void Agent::Handle(const wire::Control& message) {
+  std::function<void(const std::string&)> call;
+  std::string why;
+  {
+    const MutexLock lock(mutex_);
+    logic_.OnControl(message);
+    if (logic_.pause_now() || logic_.release()) {
+      call = std::exchange(on_pause_, nullptr);
+      why = logic_.release() ? logic_.release()->why : logic_.pause_why();
+    }
+    changed_.notify_all();
+  }
+  if (call) call(why);
+}
+
+// Returns the time until the next one.
+std::chrono::milliseconds Agent::Heartbeat() {
+  const std::uint64_t rss = ResidentBytes();
+  const MutexLock lock(mutex_);
+  logic_.SetRss(rss);
+  if (logic_.registered()) Send(logic_.MakeHeartbeat(clock_.Now()));
+  return logic_.heartbeat();
+}
+
+void Agent::Send(const wire::Control& message) {
+  if (connection_ == nullptr) return;  // said again when there is one
+  auto bytes = std::make_shared<std::vector<std::byte>>(wire::EncodeControl(message));
+  connection_->Send(wire::FrameType::kControl, 0, *bytes, [bytes](const Status&) {});
+}
+
+MemberId Agent::member() const {
+  const MutexLock lock(mutex_);
+  return logic_.member();
+}
+
+void Agent::SetReady() {
+  const MutexLock lock(mutex_);
+  logic_.SetReady();
+  Send(wire::Ready{});
+}
+
+Directive Agent::AwaitView(std::chrono::milliseconds patience,
+                           const std::function<bool()>& interrupted) {
+  const MutexLock lock(mutex_);
+  steady_clock::time_point last_contact = steady_clock::now();
+  for (;;) {
+    if (logic_.release()) return {.release = logic_.release()};
+    if (!refused_.ok()) {
+      return {.release = wire::Release{refused_.code(), false, refused_.message()}};
+    }
+    if (auto view = logic_.TakeView()) return {.view = std::move(view)};
+    if (interrupted()) return {.release = wire::Release{Code::kAborted, false, "interrupted"}};
+    const auto now = steady_clock::now();
+    if (logic_.connected()) last_contact = now;
+    if (now - last_contact >= patience) {
+      return {.release = wire::Release{Code::kUnavailable, false, "the coordinator stays away"}};
+    }
+    changed_.wait_for(mutex_, kBetweenTries);
+  }
+}
+
+void Agent::Stop(const std::string& address, std::uint64_t blamed, const std::string& why) {
+  const MutexLock lock(mutex_);
+  on_pause_ = nullptr;
+  logic_.SetAddress(address);
+  Send(logic_.Stop(blamed, why));
+}
+
+void Agent::WhenPaused(std::function<void(const std::string&)> on_pause) {
+  std::string why;
+  {
+    const MutexLock lock(mutex_);
+    if (!logic_.pause_now() && !logic_.release()) {
+      on_pause_ = std::move(on_pause);
+      return;
+    }
+    why = logic_.pause_why();
+  }
+  on_pause(why);
+}
+
+bool Agent::WantsStepEnd() const {
+  const MutexLock lock(mutex_);
+  return logic_.pause_at_step_end();
+}
+
+Status Agent::AwaitMayCommit() {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    if (!refused_.ok()) return Status::Error(Code::kFenced, refused_.message());
+    if (logic_.release()) return Status::Error(Code::kAborted, logic_.release()->why);
+    if (logic_.pause_now()) return Status::Error(Code::kAborted, logic_.pause_why());
+    if (logic_.MayCommit(clock_.Now())) return {};
+    changed_.wait_for(mutex_, kBetweenTries);
+  }
+}
+
+void Agent::Commit(Step next_step) {
+  const MutexLock lock(mutex_);
+  logic_.Commit(next_step);
+}
+
+void Agent::SetPhase(const char* phase) {
+  const MutexLock lock(mutex_);
+  logic_.SetPhase(phase, clock_.Now());
+}
+
+void Agent::Leave() {
+  const MutexLock lock(mutex_);
+  logic_.SetLeaving();
+  Send(wire::Leaving{});
+}
+
+void Agent::Finish(const wire::Finished& finished) {
+  const MutexLock lock(mutex_);
+  logic_.SetFinished(finished);
+  Send(finished);
+  // Without a coordinator nobody is left to tell; the records say it.
+  while (!logic_.release() && refused_.ok() && logic_.connected()) changed_.wait(mutex_);
+}
+
+void Agent::CutOff(std::chrono::milliseconds duration) {
+  loop_.Post([duration] { std::this_thread::sleep_for(duration); });
+}
+
+}  // namespace paceline::member

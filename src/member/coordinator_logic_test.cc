@@ -1,0 +1,9 @@
+#include "member/coordinator_logic.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::member {
+namespace {
+}  // namespace
+}  // namespace paceline::member
