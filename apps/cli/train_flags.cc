@@ -41,7 +41,17 @@ void AddExecution(CLI::App& app, TrainConfig& config) {
   const auto group = app.add_option_group("Execution");
   group->add_option("--strategy", config.strategy,
                     "local, or allreduce (default: allreduce with several workers)");
-  group->add_option("--workers", config.workers, "Worker processes on this machine");
+  group
+      ->add_option_function<std::string>(
+          "--workers",
+          [&config](const std::string& text) {
+            if (const Status set = config.SetWorkers(text); !set.ok()) {
+              throw CLI::ValidationError(set.message());
+            }
+          },
+          "Worker processes on this machine; MIN:MAX for an elastic run, which goes on when some "
+          "die")
+      ->default_str("1");
   group->add_option("--shards", config.shards,
                     "Virtual shards of the global batch (default: the workers)");
   group->add_option("--batch", config.batch, "Samples per virtual shard (default: the model's)");
@@ -70,6 +80,27 @@ void AddGroup(CLI::App& app, TrainConfig& config) {
                     "Seconds to wait for the other workers");
   group->add_option("--bind", config.bind,
                     "Address to listen on (default: loopback, or where the coordinator is)");
+}
+
+void AddElastic(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Elastic runs (--workers MIN:MAX)");
+  group->add_option("--start-workers", config.start_workers,
+                    "Workers to begin with (default: MAX)");
+  group->add_option("--elastic-timeout", config.elastic_timeout,
+                    "Seconds to wait with fewer than MIN workers; then exit 14");
+  group->add_option("--heartbeat", config.heartbeat, "Seconds between signs of life");
+  group->add_option("--dead-timeout", config.dead_timeout,
+                    "Seconds of silence after which a worker is given up");
+  group->add_option("--restarts", config.restarts, "Dead workers that are replaced; 0: none");
+  group->add_option("--store", config.store,
+                    "Where the coordinator keeps its state: file:PATH or etcd://HOST:PORT "
+                    "(default: a file in the run directory)");
+  group
+      ->add_option("--chaos", config.chaos,
+                   "Faults to inject, e.g. kill=worker:1@step40,stop=worker:2@step60:6s,"
+                   "cut=worker:0@step80:8s,join=@step100; docs/elastic.md")
+      ->configurable(false);
+  HideZeroDefaults(*group);
 }
 
 void AddOptimizer(CLI::App& app, TrainConfig& config) {
@@ -124,6 +155,7 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   AddModelAndData(app, request.config);
   AddExecution(app, request.config);
   AddGroup(app, request.config);
+  AddElastic(app, request.config);
   AddOptimizer(app, request.config);
   AddRecords(app, request.config);
   app.set_config("--config", "", "TOML file with any of these flags; flags win")
@@ -132,8 +164,8 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   app.footer(
       "Exit codes: 0 done or interrupted, 2 usage, 10 mismatch, 11 secret, 12 data, 13 "
       "checkpoint,\n"
-      "15 not finite, 16 disk, 18 already running, 75 lost a worker; docs/errors.md explains "
-      "each.");
+      "14 too few workers, 15 not finite, 16 disk, 17 evicted, 18 already running, 75 lost a "
+      "worker;\ndocs/errors.md explains each.");
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 pops the back
   try {
     app.parse(std::move(reversed));

@@ -22,6 +22,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"train", "Train a model", paceline::cli::RunTrain},
     {"launch", "Train on several hosts", paceline::cli::RunLaunch},
+    {"coordinator", "Coordinate an elastic run whose workers something else starts",
+     paceline::cli::RunCoordinator},
     {"bench", "Measure against peers and write a report", paceline::cli::RunBench},
     {"perf", "Time collective operations of all engines", paceline::cli::RunPerf},
     {"models", "List the models, or show one", paceline::cli::RunModels},
@@ -34,7 +36,7 @@ void PrintHelp(std::FILE* to) {
              "Paceline trains neural networks and measures itself.\n\n"
              "Usage: paceline COMMAND [ARGUMENTS]\n\nCommands:\n");
   for (const Command& command : kCommands) {
-    fmt::print(to, "  {:<10} {}\n", command.name, command.summary);
+    fmt::print(to, "  {:<12} {}\n", command.name, command.summary);
   }
   fmt::print(to,
              "\n`paceline COMMAND --help` shows the flags of a command.\n"

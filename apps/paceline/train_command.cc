@@ -13,6 +13,7 @@
 #include "job/run_dir.h"
 #include "job/worker_environment.h"
 #include "paceline/commands.h"
+#include "paceline/elastic_launch.h"
 #include "paceline/local_launch.h"
 
 namespace paceline::cli {
@@ -39,15 +40,16 @@ Status ExecWorker(std::vector<std::string> worker) {
                        fmt::format("cannot start {}: {}", worker.front(), std::strerror(errno)));
 }
 
-Result<int> Start(const TrainRequest& request, const std::vector<std::string>& arguments) {
+Result<int> Start(TrainRequest request, const std::vector<std::string>& arguments) {
   std::vector<std::string> worker{ExecutableDirectory() + "/paceline-worker", "train"};
   worker.insert(worker.end(), arguments.begin(), arguments.end());
   if (request.config.run.empty()) {
-    worker.emplace_back("--run");
-    worker.push_back(job::DefaultRunPath(request.config.model, SystemClock().UnixSeconds(),
-                                         static_cast<int>(::getpid())));
+    request.config.run = job::DefaultRunPath(request.config.model, SystemClock().UnixSeconds(),
+                                             static_cast<int>(::getpid()));
+    worker.insert(worker.end(), {"--run", request.config.run});
   }
   PACELINE_ASSIGN(const auto launch, job::RecognizeLaunch(::getenv));
+  if (request.config.Elastic() && !launch) return LaunchElastic(request.config, worker);
   const bool one_of_many = launch && launch->processes_per_node == 1;
   if (one_of_many || (!launch && request.config.workers == 1)) return ExecWorker(worker);
   return LaunchLocally(request.config, launch, worker);

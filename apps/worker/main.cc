@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -32,11 +33,12 @@
 namespace paceline::cli {
 namespace {
 
-// Faults that tests inject: PACELINE_FAULTS="fs:kill-before=7" or "nan:step=3", each also for one
-// worker alone: "rank=1,nan:step=3".
+// Faults that tests inject: PACELINE_FAULTS="fs:kill-before=7", "nan:step=3" or "cut:step=5,ms=900"
+// (no network), each also for one worker alone: "rank=1,nan:step=3".
 struct Faults {
   disk::FaultPlan file_system;
   std::optional<std::uint64_t> poison_at;
+  std::optional<train::RunEnvironment::Cut> cut;
 };
 
 Result<Faults> FaultsFromEnvironment(Rank rank) {
@@ -49,15 +51,19 @@ Result<Faults> FaultsFromEnvironment(Rank rank) {
     text = comma == std::string::npos ? "" : text.substr(comma + 1);
   }
   constexpr std::string_view kFileSystem = "fs:", kNan = "nan:step=";
+  unsigned long long cut_step = 0, cut_ms = 0;
   if (text.empty()) return faults;
   if (text.starts_with(kFileSystem)) {
     PACELINE_ASSIGN(faults.file_system, disk::ParseFaultPlan(text.substr(kFileSystem.size())));
   } else if (text.starts_with(kNan)) {
     faults.poison_at = std::strtoull(text.c_str() + kNan.size(), nullptr, 10);
+  } else if (std::sscanf(text.c_str(), "cut:step=%llu,ms=%llu", &cut_step, &cut_ms) == 2) {
+    faults.cut = {cut_step, std::chrono::milliseconds(cut_ms)};
   } else {
     return Status::Error(
         Code::kInvalidArgument,
-        fmt::format("PACELINE_FAULTS is '{}'; it takes fs:... or nan:step=N", text));
+        fmt::format("PACELINE_FAULTS is '{}'; it takes fs:..., nan:step=N or cut:step=N,ms=N",
+                    text));
   }
   PACELINE_LOG(Warning, "faults are injected: {}", text);
   return faults;
@@ -97,30 +103,56 @@ Result<job::LaunchEnvironment> ReadLaunch(job::TrainConfig& config) {
   return launch;
 }
 
-Result<train::RunSummary> RunWorker(const job::TrainConfig& config, Rank rank, job::Group* group) {
+// What a worker has to say at the end; only the one that keeps the records does.
+struct Outcome {
+  train::RunSummary summary;
+  bool leads = true;
+};
+
+struct Groups {
+  job::Group* fixed = nullptr;
+  job::ElasticGroup* elastic = nullptr;
+};
+
+Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const Groups& groups) {
   PACELINE_ASSIGN(const Faults faults, FaultsFromEnvironment(rank));
   disk::PosixFileSystem posix;
   disk::FaultyFileSystem file_system(posix, faults.file_system);
   job::Trace trace;
-  const bool shows = !config.quiet && rank == Rank(0);
-  PACELINE_ASSIGN(auto run, train::TrainingRun::Open(
-                                config, {.clock = SystemClock(),
-                                         .file_system = file_system,
-                                         .stop_signal = job::StopRequested,
-                                         .progress = shows ? job::DetectProgressStyle()
-                                                           : job::ProgressStyle::kOff,
-                                         .config_text = ToToml(config),
-                                         .poison_at = faults.poison_at,
-                                         .engine = group != nullptr ? &group->engine() : nullptr,
-                                         .group = group != nullptr ? group->description() : "",
-                                         .trace = config.trace.empty() ? nullptr : &trace}));
-  return run->Run();
+  // In an elastic run anybody may come to lead, and show where the run is.
+  const bool shows = !config.quiet && (rank == Rank(0) || groups.elastic != nullptr);
+  train::RunEnvironment environment{
+      .clock = SystemClock(),
+      .file_system = file_system,
+      .stop_signal = job::StopRequested,
+      .progress = shows ? job::DetectProgressStyle() : job::ProgressStyle::kOff,
+      .config_text = ToToml(config),
+      .poison_at = faults.poison_at,
+      .elastic = groups.elastic,
+      .cut = faults.cut,
+      .trace = config.trace.empty() ? nullptr : &trace};
+  if (groups.fixed != nullptr) {
+    environment.engine = &groups.fixed->engine();
+    environment.group = groups.fixed->description();
+  }
+  PACELINE_ASSIGN(auto run, train::TrainingRun::Open(config, environment));
+  PACELINE_ASSIGN(train::RunSummary summary, run->Run());
+  return Outcome{std::move(summary), run->Leads()};
 }
 
-Result<train::RunSummary> Train(job::TrainConfig& config, Rank& rank) {
+Result<Outcome> TrainInGroup(const job::TrainConfig& config, const job::LaunchEnvironment& launch,
+                             const model::ModelCard& card) {
+  PACELINE_ASSIGN(const auto group, job::JoinTrainingGroup(config, launch, card, ::getenv));
+  auto outcome = RunWorker(config, launch.rank, {.fixed = group.get()});
+  const Status ended = outcome.ok() ? group->Leave() : outcome.status();
+  if (!outcome.ok()) group->Abort(ended);
+  if (!ended.ok()) return ended.Wrap(fmt::format("rank {}", launch.rank.value()));
+  return outcome;
+}
+
+Result<Outcome> Train(job::TrainConfig& config) {
   PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
   PACELINE_ASSIGN(const job::LaunchEnvironment launch, ReadLaunch(config));
-  rank = launch.rank;
   PACELINE_TRY(Resolve(config, *card, job::ReadMachine().cores));
   if (config.run.empty()) {
     config.run = job::DefaultRunPath(config.model, SystemClock().UnixSeconds(),
@@ -129,13 +161,13 @@ Result<train::RunSummary> Train(job::TrainConfig& config, Rank& rank) {
   job::InstallStopSignals();
   ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
   train::SetTorchThreads(static_cast<int>(config.threads));
-  if (config.strategy == "local") return RunWorker(config, rank, nullptr);
-  PACELINE_ASSIGN(const auto group, job::JoinTrainingGroup(config, launch, *card, ::getenv));
-  auto summary = RunWorker(config, rank, group.get());
-  const Status ended = summary.ok() ? group->Leave() : summary.status();
-  if (!summary.ok()) group->Abort(ended);
-  if (!ended.ok()) return ended.Wrap(fmt::format("rank {}", rank.value()));
-  return summary;
+  if (config.Elastic()) {
+    PACELINE_ASSIGN(const auto group,
+                    job::JoinElasticGroup(config, launch, *card, SystemClock(), ::getenv));
+    return RunWorker(config, launch.rank, {.elastic = group.get()});
+  }
+  if (config.strategy == "local") return RunWorker(config, launch.rank, {});
+  return TrainInGroup(config, launch, *card);
 }
 
 int RunTrain(const std::vector<std::string>& arguments) {
@@ -147,11 +179,11 @@ int RunTrain(const std::vector<std::string>& arguments) {
     return 0;
   }
   if (const Status cpu = CheckCpu(); !cpu.ok()) return Fail(kName, cpu);
-  Rank rank;
-  const auto summary = Train(request->config, rank);
-  if (!summary.ok()) return Fail(kName, summary.status());
-  if (rank != Rank(0)) return 0;
-  fmt::print("{}", request->config.json ? summary->Json() + "\n" : summary->Text());
+  const auto outcome = Train(request->config);
+  if (!outcome.ok()) return Fail(kName, outcome.status());
+  if (!outcome->leads) return 0;
+  const train::RunSummary& summary = outcome->summary;
+  fmt::print("{}", request->config.json ? summary.Json() + "\n" : summary.Text());
   return 0;
 }
 

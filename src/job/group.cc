@@ -24,19 +24,6 @@ namespace {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-std::string HostName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
-// The same on everything that runs on one kernel since it was started, and nowhere else.
-std::string MachineId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
 // What MPI hands around so that the other engines can meet: where, and the secret.
 struct Invitation {
   net::Endpoint coordinator;
@@ -79,16 +66,31 @@ Result<std::vector<std::string>> ExchangeBlobs(net::Mesh& mesh, const std::strin
 
 }  // namespace
 
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+// The same on everything that runs on one kernel since it was started, and nowhere else.
+std::string MachineId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 // Destroyed from the last to the first: each uses those above it.
 struct Group::Parts {
   explicit Parts(const GroupOptions& given) : options(given) {}
 
   GroupOptions options;
   bool mpi = false;
-  std::optional<net::Loop> loop;
+  std::optional<net::Loop> own_loop;
+  net::Loop* loop = nullptr;
   std::unique_ptr<member::RendezvousServer> server;
   std::unique_ptr<net::Acceptor> acceptor;
   std::unique_ptr<net::Mesh> mesh;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
   std::unique_ptr<collective::Engine> engine;
   std::string description;
 
@@ -103,7 +105,7 @@ struct Group::Parts {
 
 Status Group::Parts::Connect() {
   const LaunchEnvironment& launch = options.launch;
-  loop.emplace();
+  loop = &own_loop.emplace();
   if (world() == 1) return MeetAt({}, options.secret.value_or(net::Secret::Open()), true);
   if (options.exchange) return MeetThroughExchange();
   if (launch.coordinator.empty()) return ConnectThroughMpi();
@@ -229,6 +231,30 @@ Group::~Group() = default;
 Result<std::unique_ptr<Group>> Group::Join(const GroupOptions& options) {
   auto parts = std::make_unique<Parts>(options);
   if (options.engine != "mpi") PACELINE_TRY(parts->Connect());
+  PACELINE_TRY(parts->MakeEngine());
+  return std::unique_ptr<Group>(new Group(std::move(parts)));
+}
+
+Result<std::unique_ptr<Group>> Group::FromView(net::Loop& loop,
+                                               std::unique_ptr<net::Acceptor> acceptor,
+                                               const wire::View& view, Rank self,
+                                               const GroupOptions& options,
+                                               const std::stop_token& stop) {
+  auto parts = std::make_unique<Parts>(options);
+  parts->options.launch.world = view.members.size();
+  parts->options.launch.rank = self;
+  parts->loop = &loop;
+  parts->acceptor = std::move(acceptor);
+  PACELINE_ASSIGN(parts->mesh,
+                  net::Mesh::Connect(loop, *parts->acceptor, view,
+                                     {.secret = options.secret.value_or(net::Secret::Open()),
+                                      .self = self,
+                                      .deadline = std::chrono::steady_clock::now() +
+                                                  options.join_timeout,
+                                      .stop = stop}));
+  parts->on_stop.emplace(stop, [mesh = parts->mesh.get()] {
+    mesh->Abort({.code = Code::kAborted, .text = "the view ends"});
+  });
   PACELINE_TRY(parts->MakeEngine());
   return std::unique_ptr<Group>(new Group(std::move(parts)));
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,10 @@
 #include "base/status.h"
 #include "collective/engine.h"
 #include "job/launch_environment.h"
+#include "net/acceptor.h"
+#include "net/loop.h"
 #include "net/secret.h"
+#include "wire/messages.h"
 
 namespace paceline::job {
 
@@ -41,6 +45,13 @@ class Group {
   // kTimeout names ranks that did not come, kMismatch what differs, kUnauthenticated a wrong
   // secret or none where one is needed.
   static Result<std::unique_ptr<Group>> Join(const GroupOptions& options);
+  // The ranks of a view that somebody else has decided. `acceptor` listens at this rank's address;
+  // `loop` outlives the group. `stop` ends the group at any time: kAborted.
+  static Result<std::unique_ptr<Group>> FromView(net::Loop& loop,
+                                                 std::unique_ptr<net::Acceptor> acceptor,
+                                                 const wire::View& view, Rank self,
+                                                 const GroupOptions& options,
+                                                 const std::stop_token& stop);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -60,6 +71,10 @@ class Group {
 
   std::unique_ptr<Parts> parts_;
 };
+
+// This machine, as members of a group describe themselves.
+std::string HostName();
+std::string MachineId();
 
 // From the environment: the secret of PACELINE_SECRET, PACELINE_SECRET_FILE, or the line on stdin
 // that PACELINE_SECRET_STDIN=1 announces. Nothing when there is none.

@@ -50,7 +50,7 @@ Result<RunningChild> RunningChild::Start(ChildSpec spec, const ChildStreams& str
     child.spec_.stdin_line.clear();
     if (!child.spec_.stop_with_stdin) child.process_.CloseStdin();
   }
-  const bool first = child.spec_.rank == Rank(0);
+  const bool first = child.spec_.rank == Rank(0) || child.spec_.plain_stdout;
   child.AddStream(child.process_.stdout_fd(), first ? streams.out_fd : streams.err_fd,
                   /*with_label=*/!first, /*watch_errors=*/false);
   child.AddStream(child.process_.stderr_fd(), streams.err_fd, /*with_label=*/true,

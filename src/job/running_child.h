@@ -24,6 +24,7 @@ struct ChildSpec {
   std::uint64_t local_rank = 0;
   std::string host;              // for the report; empty: this machine
   std::string stdin_line;        // written to its stdin (the secret for ssh); empty: nothing
+  bool plain_stdout = false;     // its stdout is ours, as rank 0's
   bool stop_with_stdin = false;  // it ends when its stdin does (ssh) instead of by a signal
 };
 
@@ -60,6 +61,8 @@ class RunningChild {
   // Asks it to stop, once.
   void Stop(int signal);
   void Kill();
+  // Any signal, as often as wanted.
+  void Send(int signal) { process_.Signal(signal); }
 
  private:
   struct Stream {

@@ -1,6 +1,7 @@
 #include "job/train_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <initializer_list>
 
@@ -50,6 +51,27 @@ Status CheckChoices(const TrainConfig& config) {
   return {};
 }
 
+Status CheckElastic(const TrainConfig& config) {
+  if (!config.Elastic()) {
+    const bool unused = config.start_workers != 0 || !config.chaos.empty() || !config.store.empty();
+    return !unused ? Status()
+                   : Status::Error(Code::kInvalidArgument,
+                                   "--start-workers, --store and --chaos go with an elastic run: "
+                                   "--workers MIN:MAX");
+  }
+  PACELINE_TRY(Within("--workers: the least", config.min_workers, std::int64_t{1}, config.workers));
+  PACELINE_TRY(
+      Within("--start-workers", config.start_workers, config.min_workers, config.workers));
+  PACELINE_TRY(Within("--heartbeat", config.heartbeat, 0.01, 3600.0));
+  PACELINE_TRY(Within("--dead-timeout", config.dead_timeout, 4 * config.heartbeat, 36000.0));
+  PACELINE_TRY(Within("--elastic-timeout", config.elastic_timeout, 0.0, 1e7));
+  PACELINE_TRY(Within("--restarts", config.restarts, std::int64_t{0}, std::int64_t{1'000'000'000}));
+  if (config.engine != "mpi") return {};
+  return Status::Error(Code::kInvalidArgument,
+                       "--engine mpi cannot go on without a dead worker; an elastic run needs "
+                       "native or gloo");
+}
+
 Status CheckWorkers(const TrainConfig& config) {
   if (config.strategy == "local" && config.workers > 1) {
     return Status::Error(
@@ -91,7 +113,10 @@ Status CheckRanges(const TrainConfig& config) {
 }  // namespace
 
 Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
-  if (config.strategy.empty()) config.strategy = config.workers > 1 ? "allreduce" : "local";
+  if (config.strategy.empty()) {
+    config.strategy = config.workers > 1 || config.Elastic() ? "allreduce" : "local";
+  }
+  if (config.Elastic() && config.start_workers == 0) config.start_workers = config.workers;
   if (config.batch == 0) config.batch = card.batch;
   if (config.shards == 0) config.shards = config.workers;
   if (config.optimizer.empty()) config.optimizer = card.optimizer;
@@ -108,7 +133,33 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   if (config.steps == 0 && config.epochs == 0) config.epochs = 1;
   PACELINE_TRY(CheckRanges(config));
   PACELINE_TRY(CheckChoices(config));
+  PACELINE_TRY(CheckElastic(config));
   return CheckWorkers(config);
+}
+
+std::string TrainConfig::WorkersText() const {
+  return Elastic() ? fmt::format("{}:{}", min_workers, workers) : std::to_string(workers);
+}
+
+Status TrainConfig::SetWorkers(const std::string& text) {
+  const auto number = [&](std::string_view part, std::int64_t& value) {
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return error == std::errc() && end == part.data() + part.size() && value >= 1;
+  };
+  const std::string_view all(text);
+  const std::size_t colon = all.find(':');
+  std::int64_t low = 1, high = 1;
+  const bool ok = colon == std::string_view::npos
+                      ? number(all, high)
+                      : number(all.substr(0, colon), low) && number(all.substr(colon + 1), high);
+  if (!ok || low > high) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("--workers is '{}'; it takes a number, or MIN:MAX for an elastic run", text));
+  }
+  workers = high;
+  min_workers = colon == std::string_view::npos ? 0 : low;
+  return {};
 }
 
 std::map<std::string, std::string> TrainConfig::Identity() const {
@@ -155,7 +206,15 @@ std::string ToToml(const TrainConfig& config) {
   text("bad-record", config.bad_record);
   number("prefetch", config.prefetch);
   text("strategy", config.strategy);
-  number("workers", config.workers);
+  text("workers", config.WorkersText());
+  if (config.Elastic()) {
+    number("start-workers", config.start_workers);
+    number("elastic-timeout", config.elastic_timeout);
+    number("heartbeat", config.heartbeat);
+    number("dead-timeout", config.dead_timeout);
+    number("restarts", config.restarts);
+    if (!config.store.empty()) text("store", config.store);
+  }
   text("engine", config.engine);
   text("placement", config.placement);
   text("shared-memory", config.shared_memory);

@@ -23,7 +23,15 @@ struct TrainConfig {
   std::int64_t prefetch = 2;             // steps prepared in advance
 
   std::string strategy;  // empty: local for one worker, else allreduce
-  std::int64_t workers = 1;
+  std::int64_t workers = 1;      // of an elastic run: the most
+  std::int64_t min_workers = 0;  // 0: not elastic
+  std::int64_t start_workers = 0;  // of an elastic run; 0: the most
+  double elastic_timeout = 600;  // seconds to wait with too few workers
+  double heartbeat = 0.5;        // seconds
+  double dead_timeout = 5;       // seconds of silence after which a worker is replaced
+  std::int64_t restarts = 100;   // workers that are started again after they died
+  std::string store;             // of the coordinator; empty: a file in the run directory
+  std::string chaos;             // faults to inject; empty: none
   std::string engine = "native";       // gloo, mpi
   std::string placement = "auto";      // none: workers are not pinned to CPUs
   std::string shared_memory = "auto";  // off: also workers of one host talk over TCP
@@ -66,6 +74,10 @@ struct TrainConfig {
 
   // Synthetic data lives in no folder.
   bool Synthetic() const { return data == "synthetic"; }
+  bool Elastic() const { return min_workers > 0; }
+  // "3", or "2:4" of an elastic run.
+  std::string WorkersText() const;
+  Status SetWorkers(const std::string& text);
   std::uint64_t GlobalBatch() const { return static_cast<std::uint64_t>(batch * shards); }
 
   std::size_t BucketBytes() const { return static_cast<std::size_t>(bucket_kb) * 1024; }

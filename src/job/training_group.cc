@@ -49,4 +49,25 @@ Result<std::unique_ptr<Group>> JoinTrainingGroup(const TrainConfig& config,
                       .fingerprint = Fingerprint(config)});
 }
 
+Result<std::unique_ptr<ElasticGroup>> JoinElasticGroup(const TrainConfig& config,
+                                                       const LaunchEnvironment& launch,
+                                                       const model::ModelCard& card,
+                                                       const Clock& clock, const GetEnv& getenv) {
+  PACELINE_ASSIGN(const auto secret, ReadSecret(getenv));
+  const auto shards = static_cast<std::uint64_t>(config.shards);
+  return ElasticGroup::Join(
+      {.coordinator = launch.coordinator,
+       .shards = shards,
+       .arena_bytes = [&card](const algo::ShardLayout& layout) { return ArenaBytes(card, layout); },
+       .group = {.secret = secret,
+                 .bind = config.bind,
+                 .engine = config.engine,
+                 .shared_memory = config.shared_memory != "off",
+                 .timeout = config.CollectiveTimeout(),
+                 .fingerprint = Fingerprint(config)},
+       .patience = std::chrono::milliseconds(
+           static_cast<std::int64_t>(config.elastic_timeout * 1000))},
+      clock);
+}
+
 }  // namespace paceline::job

@@ -2,8 +2,10 @@
 
 #include <memory>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "job/elastic_group.h"
 #include "job/group.h"
 #include "job/launch_environment.h"
 #include "job/train_config.h"
@@ -18,5 +20,11 @@ Result<std::unique_ptr<Group>> JoinTrainingGroup(const TrainConfig& config,
                                                  const LaunchEnvironment& launch,
                                                  const model::ModelCard& card,
                                                  const GetEnv& getenv);
+
+// Joins the elastic run of `config` at the launch environment's coordinator.
+Result<std::unique_ptr<ElasticGroup>> JoinElasticGroup(const TrainConfig& config,
+                                                       const LaunchEnvironment& launch,
+                                                       const model::ModelCard& card,
+                                                       const Clock& clock, const GetEnv& getenv);
 
 }  // namespace paceline::job

@@ -250,6 +250,11 @@ void Agent::Commit(Step next_step) {
   logic_.Commit(next_step);
 }
 
+bool Agent::Trusted() const {
+  const MutexLock lock(mutex_);
+  return logic_.Trusted(clock_.Now());
+}
+
 void Agent::SetPhase(const char* phase) {
   const MutexLock lock(mutex_);
   logic_.SetPhase(phase, clock_.Now());

@@ -67,6 +67,8 @@ class Agent {
   // kAborted when the view has to end.
   Status AwaitMayCommit();
   void Commit(Step next_step);
+  // False when others may have given this worker up: it must not write files any more.
+  bool Trusted() const;
   void SetPhase(const char* phase);
 
   // Asks to go; a Directive with a release follows.

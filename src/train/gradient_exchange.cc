@@ -146,6 +146,12 @@ void GradientExchange::LaunchReady() {
   }
 }
 
+bool GradientExchange::Failed() const {
+  return std::ranges::any_of(buckets_, [](const Bucket& bucket) {
+    return bucket.work && bucket.work->Done() && !bucket.work->Wait({}).ok();
+  });
+}
+
 Status GradientExchange::Wait() {
   for (Bucket& bucket : buckets_) {
     if (bucket.work) PACELINE_TRY(bucket.work->Wait(options_.timeout));

@@ -44,6 +44,8 @@ class GradientExchange {
   // The shard is complete. Tensors that were not put count as zero. `statistics` are weighted
   // already.
   void FinishShard(std::span<const float> statistics);
+  // True when a reduction has failed: the rest of the step is in vain.
+  bool Failed() const;
   // After all shards: waits until everything is reduced.
   Status Wait();
 

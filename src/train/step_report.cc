@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kShardBytes = 3 * sizeof(std::uint64_t);
 constexpr std::size_t kRankBytes = 2 * sizeof(std::uint64_t);
+constexpr std::uint64_t kStop = 1, kViewEnds = 2;
 
 void StoreDouble(std::byte* to, double value) {
   wire::StoreU64(to, std::bit_cast<std::uint64_t>(value));
@@ -30,7 +31,7 @@ Result<StepReport> ExchangeReports(collective::Engine& engine, const RankReport&
   std::vector<std::byte> blocks(block * engine.world());
   std::byte* at = blocks.data() + engine.rank().value() * block;
   StoreDouble(at, mine.busy_seconds);
-  wire::StoreU64(at + 8, mine.stop ? 1 : 0);
+  wire::StoreU64(at + 8, (mine.stop ? kStop : 0) | (mine.view_ends ? kViewEnds : 0));
   at += kRankBytes;
   for (const ShardReport& shard : mine.shards) {
     StoreDouble(at, shard.loss);
@@ -43,7 +44,9 @@ Result<StepReport> ExchangeReports(collective::Engine& engine, const RankReport&
   for (std::uint64_t rank = 0; rank < engine.world(); ++rank) {
     const std::byte* from = blocks.data() + rank * block;
     report.busy_seconds.push_back(LoadDouble(from));
-    report.stop = report.stop || wire::LoadU64(from + 8) != 0;
+    const std::uint64_t flags = wire::LoadU64(from + 8);
+    report.stop = report.stop || (flags & kStop) != 0;
+    report.view_ends = report.view_ends || (flags & kViewEnds) != 0;
     from += kRankBytes;
     for (auto shard = layout.begin(Rank(rank)); shard < layout.end(Rank(rank));
          shard = shard.Next()) {

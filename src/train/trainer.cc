@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/torch.h>
 
 #include "base/rng.h"
+#include "kernel/hash.h"
 #include "kernel/reduce.h"
 #include "train/torch_guard.h"
 
@@ -28,6 +30,15 @@ torch::Tensor ImageTensor(const data::Batch& batch) {
 torch::Tensor LabelTensor(const data::Batch& batch) {
   return torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()),
                           {static_cast<std::int64_t>(batch.count)}, torch::kLong);
+}
+
+// Came from another worker.
+Status CheckOrder(std::vector<std::uint64_t> order) {
+  std::ranges::sort(order);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (order[i] != i) return Status::Error(Code::kProtocol, "not an order of gradients");
+  }
+  return {};
 }
 
 }  // namespace
@@ -54,7 +65,7 @@ Result<std::unique_ptr<Trainer>> Trainer::Create(const TrainerOptions& options,
     std::unique_ptr<Trainer> trainer(new Trainer(options, clock, std::move(model)));
     PACELINE_ASSIGN(Optimizer optimizer, Optimizer::Make(options.optimizer, trainer->params_));
     trainer->optimizer_ = std::move(optimizer);
-    PACELINE_TRY(trainer->PrepareExchange());
+    if (!options.elastic) PACELINE_TRY(trainer->PrepareExchange());
     return trainer;
   });
 }
@@ -83,8 +94,48 @@ Status Trainer::PrepareExchange() {
     exchange.bucket_bytes = options_.bucket_bytes;
   }
   PACELINE_ASSIGN(exchange_, GradientExchange::Make(params_, buffers_.All().size(), exchange));
-  InstallHooks();
+  if (!order_.empty()) exchange_->SetOrder(order_);
+  if (accumulators_.empty()) InstallHooks();
   return {};
+}
+
+Status Trainer::Attach(collective::Engine* engine) {
+  return TorchGuard([&]() -> Status {
+    queue_.reset();  // ends what is in flight
+    exchange_.reset();
+    options_.engine = engine;
+    return engine != nullptr ? PrepareExchange() : Status();
+  });
+}
+
+Status Trainer::ShareOrder(Rank root) {
+  std::vector<std::uint64_t> order(parameters_.size() + 1);
+  order.back() = order_.empty() ? 0 : 1;
+  std::ranges::copy(order_, order.begin());
+  PACELINE_TRY(options_.engine->Broadcast(std::as_writable_bytes(std::span(order)), root));
+  const bool known = order.back() == 1;
+  order.pop_back();
+  order_.clear();
+  if (!known) return {};
+  PACELINE_TRY(CheckOrder(order));
+  UseOrder(std::move(order));
+  return {};
+}
+
+Status Trainer::WarmUp(std::size_t batch) {
+  return TorchGuard([&]() -> Status {
+    std::ranges::copy(buffers_.All(), buffers_before_.begin());
+    constexpr data::ImageShape kShape = data::kImageShape;
+    const auto count = static_cast<std::int64_t>(batch);
+    const torch::Tensor images =
+        torch::zeros({count, kShape.channels, kShape.height, kShape.width}, torch::kFloat);
+    const torch::Tensor labels = torch::zeros({count}, torch::kLong);
+    const torch::Tensor logits = model_->Forward(images, {.training = true});
+    torch::nn::functional::cross_entropy(logits, labels).backward();
+    for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    std::ranges::copy(buffers_before_, buffers_.All().begin());
+    return {};
+  });
 }
 
 // A hook on each parameter's accumulator runs when its gradient is complete, inside backward.
@@ -103,6 +154,8 @@ void Trainer::InstallHooks() {
 }
 
 void Trainer::OnGradient(std::size_t tensor) {
+  if (!exchange_) return;
+  if (exchange_->Failed()) throw std::runtime_error("the group is gone");  // caught by TorchGuard
   const torch::Tensor gradient = parameters_[tensor].grad().contiguous();
   if (tensor == 0 && options_.poison_at == current_step_.value()) {
     gradient.data_ptr<float>()[0] = std::numeric_limits<float>::quiet_NaN();
@@ -111,12 +164,25 @@ void Trainer::OnGradient(std::size_t tensor) {
 }
 
 Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& next) {
+  std::ranges::copy(buffers_.All(), buffers_before_.begin());
+  auto outcome = TryStep(input, next);
+  if (!outcome.ok() || !outcome->applied) {
+    std::ranges::copy(buffers_before_, buffers_.All().begin());
+  }
+  // Backward was cut short because a reduction had failed: that is the cause.
+  if (!outcome.ok() && exchange_ && exchange_->Failed()) {
+    const Status cause = exchange_->Wait();
+    if (!cause.ok()) return cause;
+  }
+  return outcome;
+}
+
+Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& next) {
   return TorchGuard([&]() -> Result<StepOutcome> {
     const Instant started = clock_.Now();
     StepOutcome outcome;
-    RankReport mine{.stop = input.stop};
+    RankReport mine{.stop = input.stop, .view_ends = input.view_ends};
     current_step_ = input.step;
-    std::ranges::copy(buffers_.All(), buffers_before_.begin());
     if (exchange_) exchange_->StartStep();
     for (ShardId shard = first_shard(); shard < end_shard(); shard = shard.Next()) {
       const Instant wait_from = clock_.Now();
@@ -130,9 +196,13 @@ Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& ne
     mine.busy_seconds = ToSeconds(clock_.Now() - started);
     PACELINE_TRY(ShareReport(input, std::move(mine), outcome));
     PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
+    std::vector<std::uint64_t> learnt;
+    if (queue_ && order_.empty()) {
+      PACELINE_ASSIGN(learnt, LearnOrder());
+    }
+    if (options_.may_commit) PACELINE_TRY(options_.may_commit());
     outcome.applied = Apply(input.learning_rate, gradient, outcome);
-    if (!outcome.applied) std::ranges::copy(buffers_before_, buffers_.All().begin());
-    if (queue_ && !order_known_) PACELINE_TRY(LearnOrder());
+    if (!learnt.empty()) UseOrder(std::move(learnt));
     return outcome;
   });
 }
@@ -189,7 +259,7 @@ Status Trainer::ShareReport(const StepInput& input, RankReport mine, StepOutcome
     }
     PACELINE_TRY(shared);
   } else {
-    report = {std::move(mine.shards), {mine.busy_seconds}, mine.stop};
+    report = {std::move(mine.shards), {mine.busy_seconds}, mine.stop, mine.view_ends};
   }
   for (const ShardReport& shard : report.shards) {
     outcome.loss += shard.loss;
@@ -198,6 +268,7 @@ Status Trainer::ShareReport(const StepInput& input, RankReport mine, StepOutcome
   }
   outcome.loss /= static_cast<double>(input.samples);
   outcome.stop = report.stop;
+  outcome.view_ends = report.view_ends;
   outcome.busy_seconds = std::move(report.busy_seconds);
   return {};
 }
@@ -224,31 +295,37 @@ Result<GradientSpans> Trainer::CollectGradient() {
 }
 
 // All workers cut their buckets in the order that the first one has seen.
-Status Trainer::LearnOrder() {
+Result<std::vector<std::uint64_t>> Trainer::LearnOrder() {
   std::vector<std::uint64_t> order = exchange_->order();
   const collective::Work work = queue_->Start([&](collective::Engine& engine) {
     return engine.Broadcast(std::as_writable_bytes(std::span(order)), Rank(0));
   });
   PACELINE_TRY(work.Wait(options_.timeout));
-  std::vector<std::uint64_t> sorted = order;
-  std::ranges::sort(sorted);
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    if (sorted[i] != i) return Status::Error(Code::kProtocol, "rank 0 sent no order of gradients");
-  }
-  exchange_->SetOrder(order);
-  order_known_ = true;
-  return {};
+  PACELINE_TRY(CheckOrder(order));
+  return order;
 }
 
+// Not between backward and the update: the buckets are emptied.
+void Trainer::UseOrder(std::vector<std::uint64_t> order) {
+  exchange_->SetOrder(order);
+  order_ = std::move(order);
+}
+
+// Into a copy: until all of it is there, what this worker had stays valid.
 Status Trainer::Synchronize(Rank root) {
   collective::Engine& engine = *options_.engine;
-  PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(params_.All()), root));
-  PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(buffers_.All()), root));
-  for (Optimizer::State& state : optimizer_->states()) {
-    PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(std::span(state.values)), root));
-  }
+  std::vector<std::span<float>> parts{params_.All(), buffers_.All()};
+  for (Optimizer::State& state : optimizer_->states()) parts.emplace_back(state.values);
   std::uint64_t updates = optimizer_->updates();
   PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(std::span(&updates, 1)), root));
+  std::vector<std::vector<float>> copies;
+  for (const std::span<float> part : parts) {
+    copies.emplace_back(engine.rank() == root ? 0 : part.size());
+    const std::span<float> into = engine.rank() == root ? part : std::span(copies.back());
+    PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(into), root));
+  }
+  if (engine.rank() == root) return {};
+  for (std::size_t i = 0; i < parts.size(); ++i) std::ranges::copy(copies[i], parts[i].begin());
   optimizer_->SetUpdates(updates);
   return {};
 }
@@ -267,6 +344,29 @@ Status Trainer::VerifyReplicas() {
   if (different.empty()) return {};
   return Status::Error(Code::kInternal, "the replicas have diverged: rank(s) " + different +
                                             " hold other parameters than rank 0");
+}
+
+Trainer::StateHash Trainer::HashState() const {
+  StateHash hash;
+  kernel::Hasher all;
+  const auto add = [&](const std::string& name, std::span<const float> values) {
+    kernel::Hasher one;
+    one.Update(std::as_bytes(values));
+    constexpr std::size_t kDigits = 16;
+    hash.tensors.emplace_back(name, one.Hex().substr(0, kDigits));
+    all.Update(name);
+    all.Update(hash.tensors.back().second);
+  };
+  for (const NamedRange& range : params_.ranges()) add(range.name, params_.Of(range));
+  for (const NamedRange& range : buffers_.ranges()) add(range.name, buffers_.Of(range));
+  for (const Optimizer::State& state : optimizer_->states()) {
+    for (const NamedRange& range : params_.ranges()) {
+      add(range.name + "." + state.name,
+          std::span(state.values).subspan(range.offset, range.count));
+    }
+  }
+  hash.all = all.Hex();
+  return hash;
 }
 
 std::vector<GradientExchange::Timing> Trainer::ReductionTimings() const {

@@ -30,6 +30,9 @@ struct TrainerOptions {
   std::optional<std::uint64_t> poison_at;  // for tests: this step's gradient becomes NaN
   // The group with which gradients are summed; null: this worker owns all shards.
   collective::Engine* engine = nullptr;
+  bool elastic = false;  // groups come and go: Attach()
+  // Asked before a step changes anything; an error ends the step. Empty: always.
+  std::function<Status()> may_commit;
   std::size_t bucket_bytes = std::size_t{4} << 20;
   std::chrono::milliseconds timeout{300'000};  // of waiting for the group
 };
@@ -42,6 +45,7 @@ struct StepOutcome {
   double gradient_norm = 0;   // before clipping
   bool applied = false;       // false: loss or gradient was not finite, and nothing was changed
   bool stop = false;          // some worker was asked to stop; all know after the same step
+  bool view_ends = false;     // likewise: the group is about to change
   std::vector<double> busy_seconds;  // by worker: from the start of the step to its last gradient
 };
 
@@ -59,14 +63,29 @@ class Trainer {
     Step step;
     std::uint64_t samples = 0;  // of the whole step, the same for every shard of it
     double learning_rate = 0;
-    bool stop = false;  // this worker was asked to stop
+    bool stop = false;       // this worker was asked to stop
+    bool view_ends = false;  // it was told that the group changes
   };
+  // After an error the state is as before the step.
   Result<StepOutcome> RunStep(const StepInput& input, const NextBatch& next);
+
+  // A step on zeros that changes nothing: what is slow for the first time is done afterwards.
+  Status WarmUp(std::size_t batch);
+  // Works with this group from now on, or with none. Collective, except for none.
+  Status Attach(collective::Engine* engine);
+  // The order in which gradients come, from a worker that knows it. Collective.
+  Status ShareOrder(Rank root);
 
   // Takes over the root's parameters, statistics and optimiser state. Collective.
   Status Synchronize(Rank root);
   // kInternal names the workers whose parameters differ from the first one's. Collective.
   Status VerifyReplicas();
+  // Hash of everything that a step changes, and of each tensor of it by name.
+  struct StateHash {
+    std::string all;
+    std::vector<std::pair<std::string, std::string>> tensors;
+  };
+  StateHash HashState() const;
   // When the buckets of the last step were reduced; empty without a group.
   std::vector<GradientExchange::Timing> ReductionTimings() const;
 
@@ -85,12 +104,14 @@ class Trainer {
 
   Status PrepareExchange();
   void InstallHooks();
+  Result<StepOutcome> TryStep(const StepInput& input, const NextBatch& next);
   void OnGradient(std::size_t tensor);
   Result<ShardReport> RunShard(const StepInput& input, const data::Batch& batch);
   void FinishShard(double weight);
   Status ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome);
   Result<GradientSpans> CollectGradient();
-  Status LearnOrder();
+  Result<std::vector<std::uint64_t>> LearnOrder();
+  void UseOrder(std::vector<std::uint64_t> order);
   bool Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome);
 
   TrainerOptions options_;
@@ -105,7 +126,7 @@ class Trainer {
   std::unique_ptr<GradientExchange> exchange_;  // with a group or more than one shard
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // keep the hooks alive
   Step current_step_;
-  bool order_known_ = false;
+  std::vector<std::uint64_t> order_;  // of gradients; empty: not known yet
   job::PhaseTimes phases_;
 };
 

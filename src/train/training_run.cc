@@ -1,5 +1,6 @@
 #include "train/training_run.h"
 
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/log.h"
 #include "data/loader.h"
@@ -34,6 +36,11 @@ JsonObject PhaseMilliseconds(const job::PhaseTimes& phases) {
   return json;
 }
 
+std::function<Status()> MayCommit(job::ElasticGroup* elastic) {
+  if (elastic == nullptr) return nullptr;
+  return [elastic] { return elastic->agent().AwaitMayCommit(); };
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const job::TrainConfig& config, const RunEnvironment& environment)
@@ -46,6 +53,12 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
                                                        const RunEnvironment& environment) {
   std::unique_ptr<TrainingRun> run(new TrainingRun(config, environment));
   PACELINE_ASSIGN(run->data_, OpenData(config));
+  if (environment.elastic != nullptr) {
+    PACELINE_TRY(run->OpenTrainer());
+    PACELINE_TRY(run->trainer_->WarmUp(static_cast<std::size_t>(config.batch)));
+    environment.elastic->agent().SetReady();
+    return run;
+  }
   if (run->Leads()) PACELINE_TRY(run->OpenDirectory());
   PACELINE_TRY(run->OpenTrainer());
   if (config.resume) PACELINE_TRY(run->Restore());
@@ -53,11 +66,19 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
   return run;
 }
 
+bool TrainingRun::Leads() const {
+  if (environment_.engine == nullptr) return environment_.elastic == nullptr;
+  return environment_.engine->rank() == Rank(0);
+}
+
 Status TrainingRun::OpenDirectory() {
   const bool used = directory_.Used();
+  const bool alone = environment_.elastic == nullptr;  // else the launcher guards the directory
   PACELINE_TRY(directory_.Create());
-  PACELINE_ASSIGN(lock_, disk::RunLock::Acquire(directory_.path(), environment_.clock));
-  if (used && !config_.resume) {
+  if (alone) {
+    PACELINE_ASSIGN(lock_, disk::RunLock::Acquire(directory_.path(), environment_.clock));
+  }
+  if (alone && used && !config_.resume) {
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("{} holds a run already; continue it with --resume, or choose "
                                      "another --run",
@@ -99,6 +120,8 @@ Status TrainingRun::OpenTrainer() {
                                              .clip_norm = config_.clip_norm,
                                              .poison_at = environment_.poison_at,
                                              .engine = environment_.engine,
+                                             .elastic = environment_.elastic != nullptr,
+                                             .may_commit = MayCommit(environment_.elastic),
                                              .bucket_bytes = config_.BucketBytes(),
                                              .timeout = config_.CollectiveTimeout()},
                                             environment_.clock));
@@ -115,19 +138,23 @@ Status TrainingRun::OpenTrainer() {
 // The first worker knows where the run stands; the others need not see its files.
 Status TrainingRun::Restore() {
   if (Leads()) PACELINE_TRY(RestoreFromDisk());
-  if (environment_.engine != nullptr) PACELINE_TRY(SharePosition());
+  if (environment_.engine != nullptr) {
+    PACELINE_TRY(SharePosition(Rank(0), saved_at_.has_value()));
+  }
   first_step_ = position_.next_step;
   first_sample_ = position_.samples;
   return {};
 }
 
-Status TrainingRun::SharePosition() {
+// What the root says about the state counts.
+Status TrainingRun::SharePosition(Rank root, bool with_state) {
   std::array<std::uint64_t, 6> values{
       position_.next_step.value(), position_.samples,        position_.epoch,
-      position_.skipped,           position_.skipped_in_row, saved_at_ ? 1U : 0U};
-  PACELINE_TRY(environment_.engine->Broadcast(std::as_writable_bytes(std::span(values)), Rank(0)));
+      position_.skipped,           position_.skipped_in_row, with_state ? 1U : 0U};
+  PACELINE_TRY(environment_.engine->Broadcast(std::as_writable_bytes(std::span(values)), root));
+  if (values[5] != 0) PACELINE_TRY(trainer_->Synchronize(root));
   position_ = {Step(values[0]), values[1], values[2], values[3], values[4]};
-  return values[5] != 0 ? trainer_->Synchronize(Rank(0)) : Status();
+  return {};
 }
 
 Status TrainingRun::RestoreFromDisk() {
@@ -144,50 +171,71 @@ Status TrainingRun::RestoreFromDisk() {
   return {};
 }
 
-Result<RunSummary> TrainingRun::Run() {
-  if (environment_.engine != nullptr) PACELINE_TRY(environment_.engine->Barrier());
-  run_started_ = environment_.clock.Now();
+void TrainingRun::RecordStart() {
   Record("start", JsonObject()
                       .Add("run", directory_.path())
                       .Add("model", config_.model)
-                      .Add("step", first_step_.value())
+                      .Add("step", position_.next_step.value())
                       .Add("total_steps", plan_.Steps())
                       .Add("threads", config_.threads)
                       .Add("workers", config_.workers)
+                      .Add("seed", config_.seed)
+                      .Add("dataset_size", plan_.dataset_size)
+                      .Add("batch", config_.batch)
+                      .Add("shards", config_.shards)
+                      .Add("total_samples", plan_.total_samples)
                       .Add("group", environment_.group));
   PACELINE_LOG(Info, "training {} from step {} to {} with {} thread(s) in {}", config_.model,
-               first_step_.value(), plan_.Steps(), config_.threads, directory_.path());
-  data::LoaderOptions options{
-      .augment = config_.augment == "none" ? data::Augment::kNone : data::Augment::kStandard,
-      .first_step = first_step_,
-      .first_shard = trainer_->first_shard(),
-      .end_shard = trainer_->end_shard(),
-      .depth = static_cast<int>(config_.prefetch)};
-  PACELINE_ASSIGN(auto loader, data::BatchLoader::Create(*data_.train, plan_, options));
+               position_.next_step.value(), plan_.Steps(), config_.threads, directory_.path());
+}
+
+Result<std::unique_ptr<data::BatchLoader>> TrainingRun::MakeLoader() {
+  return data::BatchLoader::Create(
+      *data_.train, plan_,
+      {.augment = config_.augment == "none" ? data::Augment::kNone : data::Augment::kStandard,
+       .first_step = position_.next_step,
+       .first_shard = trainer_->first_shard(),
+       .end_shard = trainer_->end_shard(),
+       .depth = static_cast<int>(config_.prefetch)});
+}
+
+Result<RunSummary> TrainingRun::Run() {
+  if (environment_.elastic != nullptr) return RunElastic();
+  if (environment_.engine != nullptr) PACELINE_TRY(environment_.engine->Barrier());
+  run_started_ = environment_.clock.Now();
+  RecordStart();
+  PACELINE_ASSIGN(const auto loader, MakeLoader());
   const Status trained = TrainUntilEnd(*loader);
+  PACELINE_TRY(FinishTraining(trained));
+  return Summarize();
+}
+
+// The final state is saved and recorded before anybody may go.
+Status TrainingRun::FinishTraining(const Status& trained) {
   progress_.Finish();
   // Whatever ended the training, the state is good: bad steps never reached it.
   if (Leads() && (trained.ok() || trained.code() == Code::kNotFinite)) {
     const Status saved = SaveNow();
     if (!saved.ok()) return saved.Wrap("the final checkpoint");
   }
-  if (!trained.ok()) return trained;
+  PACELINE_TRY(trained);
   if (environment_.engine != nullptr) PACELINE_TRY(trainer_->VerifyReplicas());
   if (environment_.trace != nullptr) PACELINE_TRY(WriteTrace());
+  if (!Leads()) return {};
   const RunSummary summary = Summarize();
-  if (!Leads()) return summary;
   Record("end", JsonObject()
                     .Add("step", summary.steps)
                     .Add("params_hash", summary.params_hash)
                     .Add("interrupted", summary.interrupted));
   const Status written = job::WriteTextFile(directory_.ResultFile(), summary.Json() + "\n");
   if (!written.ok()) Warn(written.message());
-  return summary;
+  return {};
 }
 
 Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
   const Trainer::NextBatch next = [&] { return loader.Next(std::stop_token()); };
   while (position_.next_step.value() < plan_.Steps() && !Stopping()) {
+    if (LeaveIfAsked()) PACELINE_LOG(Info, "asked to leave the run");
     const Step step = position_.next_step;
     const double learning_rate = algo::LearningRateAt(schedule_, step.value());
     const Instant started = environment_.clock.Now();
@@ -197,7 +245,8 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
                     trainer_->RunStep({.step = step,
                                        .samples = plan_.StepSamples(step),
                                        .learning_rate = learning_rate,
-                                       .stop = environment_.stop_signal() != 0},
+                                       .stop = ShouldStopAll(),
+                                       .view_ends = ViewShouldEnd()},
                                       next));
     agreed_to_stop_ = outcome.stop;
     stragglers_.Add(outcome.busy_seconds);
@@ -205,6 +254,10 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
     RecordStep(outcome, learning_rate, environment_.clock.Now() - started,
                trainer_->phases().Since(phases_before));
     PACELINE_TRY(AfterStep(outcome, samples_before));
+    if (outcome.view_ends && !agreed_to_stop_) {
+      view_ended_ = true;
+      return {};
+    }
   }
   const bool finished = position_.next_step.value() >= plan_.Steps();
   return finished && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
@@ -230,16 +283,22 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
     recent_accuracy_ += weight * (accuracy - recent_accuracy_);
     any_step_ = true;
   }
-  Record("step", JsonObject()
-                     .Add("step", position_.next_step.value())
-                     .Add("samples", position_.samples)
-                     .Add("loss", outcome.loss)
-                     .Add("accuracy", accuracy)
-                     .Add("lr", learning_rate)
-                     .Add("gradient_norm", outcome.gradient_norm)
-                     .Add("applied", outcome.applied)
-                     .Add("seconds", ToSeconds(took))
-                     .Add("phases_ms", PhaseMilliseconds(phases)));
+  last_step_ = JsonObject();
+  last_step_.Add("step", position_.next_step.value())
+      .Add("samples", position_.samples)
+      .Add("loss", outcome.loss)
+      .Add("accuracy", accuracy)
+      .Add("lr", learning_rate)
+      .Add("gradient_norm", outcome.gradient_norm)
+      .Add("applied", outcome.applied)
+      .Add("seconds", ToSeconds(took))
+      .Add("phases_ms", PhaseMilliseconds(phases));
+  if (environment_.engine != nullptr) {
+    last_step_.AddRaw("busy_seconds", fmt::format("[{:.6f}]", fmt::join(outcome.busy_seconds, ", ")));
+  }
+  if (config_.reproducible) AddStateHash();
+  if (environment_.elastic != nullptr) environment_.elastic->agent().Commit(position_.next_step);
+  Record("step", last_step_);
   PACELINE_VLOG(1, "step {} loss {} gradient norm {} in {} ms", position_.next_step.value(),
                 outcome.loss, outcome.gradient_norm, 1e3 * ToSeconds(took));
   ShowProgress();
@@ -259,6 +318,20 @@ Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_
   if (!saved.ok() && config_.checkpoint_required) return saved;
   if (!saved.ok()) Warn(fmt::format("{}; training goes on", saved.message()));
   return {};
+}
+
+// Two runs can then be compared step by step.
+void TrainingRun::AddStateHash() {
+  const Trainer::StateHash hash = trainer_->HashState();
+  JsonObject tensors;
+  for (const auto& [name, value] : hash.tensors) tensors.Add(name, value);
+  last_step_.Add("state", hash.all).Add("tensors", tensors);
+}
+
+// Ctrl-C ends the whole run. SIGTERM to one worker of an elastic run only asks that one to leave.
+bool TrainingRun::ShouldStopAll() const {
+  const int signal = environment_.stop_signal();
+  return environment_.elastic == nullptr ? signal != 0 : signal == SIGINT;
 }
 
 Status TrainingRun::VerifyIfDue() {
@@ -360,7 +433,9 @@ void TrainingRun::Warn(const std::string& text) {
 
 void TrainingRun::Record(const char* type, const JsonObject& fields) {
   if (!events_) return;  // the first worker keeps the records
-  const Status written = events_->Write(type, fields);
+  JsonObject all = fields;
+  if (generation_ != Generation(0)) all.Add("generation", generation_.value());
+  const Status written = events_->Write(type, all);
   if (!written.ok()) PACELINE_LOG(Warning, "{}; training goes on", written.message());
 }
 

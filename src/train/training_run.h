@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,11 +10,14 @@
 #include "algo/batch_plan.h"
 #include "algo/learning_rate.h"
 #include "base/clock.h"
+#include "base/json_writer.h"
 #include "base/status.h"
 #include "collective/engine.h"
+#include "data/loader.h"
 #include "disk/checkpoint.h"
 #include "disk/file_system.h"
 #include "disk/run_lock.h"
+#include "job/elastic_group.h"
 #include "job/event_log.h"
 #include "job/progress.h"
 #include "job/run_dir.h"
@@ -37,7 +41,13 @@ struct RunEnvironment {
   std::string config_text;                 // kept as the run's config.toml
   std::optional<std::uint64_t> poison_at;  // for tests: NaN in this step's gradient
   collective::Engine* engine = nullptr;    // the group; null: a worker alone
+  job::ElasticGroup* elastic = nullptr;    // instead of `engine`: groups that come and go
   std::string group;                       // what the group is, for people
+  struct Cut {
+    std::uint64_t step = 0;
+    std::chrono::milliseconds duration{};
+  };
+  std::optional<Cut> cut;  // for tests: from this step on, no network for a while
   job::Trace* trace = nullptr;
 };
 
@@ -54,6 +64,9 @@ class TrainingRun {
   // required checkpoint or the final one cannot be written.
   Result<RunSummary> Run();
 
+  // True when this worker keeps the records: of an elastic run, in its last view.
+  bool Leads() const;
+
  private:
   TrainingRun(const job::TrainConfig& config, const RunEnvironment& environment);
 
@@ -61,7 +74,18 @@ class TrainingRun {
   Status OpenTrainer();
   Status Restore();
   Status RestoreFromDisk();
-  Status SharePosition();
+  Status SharePosition(Rank root, bool with_state);
+  Result<std::unique_ptr<data::BatchLoader>> MakeLoader();
+  Status FinishTraining(const Status& trained);
+
+  // Of an elastic run: training_run_elastic.cc.
+  Result<RunSummary> RunElastic();
+  Status WorkInView(const wire::Assignment& view);
+  Status TakeState(const wire::Assignment& view);
+  Status RecordView(const wire::Assignment& view, bool from_disk);
+  Result<RunSummary> Go(const wire::Release& release);
+  bool LeaveIfAsked();
+
   Status WriteTrace();
   Status TrainUntilEnd(data::BatchLoader& loader);
   Status AfterStep(const StepOutcome& outcome, std::uint64_t samples_before);
@@ -72,14 +96,16 @@ class TrainingRun {
   Status SaveNow();
   void Warn(const std::string& text);
   void Record(const char* type, const JsonObject& fields);
+  void RecordStart();
+  void AddStateHash();
+  bool ShouldStopAll() const;
+  bool ViewShouldEnd() const;
   void ShowProgress();
   bool EndsEpoch(std::uint64_t before, std::uint64_t after) const;
   // A group stops after a step that all agree on; a worker alone stops at once.
   bool Stopping() const {
-    return environment_.engine != nullptr ? agreed_to_stop_ : environment_.stop_signal() != 0;
-  }
-  bool Leads() const {
-    return environment_.engine == nullptr || environment_.engine->rank() == Rank(0);
+    const bool alone = environment_.engine == nullptr && environment_.elastic == nullptr;
+    return alone ? environment_.stop_signal() != 0 : agreed_to_stop_;
   }
   Status VerifyIfDue();
   void TraceReductions();
@@ -104,6 +130,11 @@ class TrainingRun {
   std::optional<Step> saved_at_;  // the newest checkpoint holds this position
   std::uint64_t save_failures_ = 0;
   bool agreed_to_stop_ = false;
+  bool view_ended_ = false;  // by agreement, at the end of a step
+  bool asked_to_leave_ = false;
+  bool started_ = false;  // an elastic run: was part of a view
+  Generation generation_;
+  JsonObject last_step_;  // as it was or should have been recorded
   job::StragglerReport stragglers_;
   double recent_loss_ = 0, recent_accuracy_ = 0;  // exponential averages
   bool any_step_ = false;

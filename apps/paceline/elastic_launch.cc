@@ -1,0 +1,132 @@
+#include "paceline/elastic_launch.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "disk/run_lock.h"
+#include "job/chaos.h"
+#include "job/elastic_launcher.h"
+#include "job/launch_environment.h"
+#include "job/placement.h"
+#include "job/run_dir.h"
+#include "job/worker_environment.h"
+#include "net/secret.h"
+
+namespace paceline::cli {
+
+namespace {
+
+// For whoever joins later by hand: only the owner of the run can read it.
+std::string SecretFile(const std::string& run) { return run + "/SECRET"; }
+
+std::uint64_t PlannedSteps(const job::TrainConfig& config) {
+  if (config.steps > 0) return config.steps;
+  return config.epochs * config.train_samples / std::max<std::uint64_t>(1, config.GlobalBatch());
+}
+
+// A cut is done by the worker itself, when it gets there.
+std::string CutFault(const std::vector<job::ChaosEvent>& chaos, std::uint64_t slot) {
+  for (const job::ChaosEvent& event : chaos) {
+    if (event.kind == job::ChaosKind::kCut && event.worker == slot) {
+      return fmt::format("cut:step={},ms={}", event.step, event.duration.count());
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> CoordinatorCommand(const job::TrainConfig& config, bool restarted) {
+  std::vector<std::string> argv{ExecutableDirectory() + "/paceline",
+                                "coordinator",
+                                config.run,
+                                "--workers",
+                                fmt::format("{}:{}", config.min_workers,
+                                            std::min(config.workers, config.shards)),
+                                "--start-workers",
+                                std::to_string(config.start_workers),
+                                "--heartbeat",
+                                fmt::format("{}", config.heartbeat),
+                                "--dead-timeout",
+                                fmt::format("{}", config.dead_timeout),
+                                "--elastic-timeout",
+                                fmt::format("{}", config.elastic_timeout)};
+  if (!config.store.empty()) argv.insert(argv.end(), {"--store", config.store});
+  if (!restarted) argv.emplace_back("--new-workers");
+  return argv;
+}
+
+Status PrepareDirectory(const job::TrainConfig& config) {
+  const job::RunDirectory directory(config.run);
+  if (directory.Used() && !config.resume) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("{} holds a run already; continue it with --resume, or choose "
+                                     "another --run",
+                                     config.run));
+  }
+  return directory.Create();
+}
+
+}  // namespace
+
+Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std::string>& worker) {
+  PACELINE_TRY(PrepareDirectory(config));
+  PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(config.run, SystemClock()));
+  const auto slots = static_cast<std::uint64_t>(config.workers);
+  PACELINE_ASSIGN(const auto chaos, job::ParseChaos(config.chaos, slots, PlannedSteps(config)));
+  PACELINE_ASSIGN(const net::Secret secret, net::Secret::Generate());
+  PACELINE_TRY(secret.WriteFile(SecretFile(config.run)));
+  PACELINE_ASSIGN(const job::PlacementPolicy policy, job::ParsePlacementPolicy(config.placement));
+  job::PlacementRequest request{
+      .available = job::ReadAvailableCpus(), .workers = slots, .policy = policy};
+  if (config.reproducible) request.threads_per_worker = 1;
+  if (config.threads_given) request.threads_per_worker = static_cast<int>(config.threads);
+  const job::Placement placement = job::PlanPlacement(request);
+  if (!config.quiet) {
+    for (const std::string& line : placement.Describe()) fmt::print(stderr, "{}\n", line);
+    if (!placement.warning.empty()) fmt::print(stderr, "warning: {}\n", placement.warning);
+  }
+  std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
+  environment["PACELINE_SECRET"] = secret.ToHex();
+
+  job::ElasticLaunchOptions options{.run = config.run,
+                                    .start_workers = static_cast<std::uint64_t>(config.start_workers),
+                                    .slots = slots,
+                                    .restarts = config.restarts,
+                                    .quiet = config.quiet,
+                                    .chaos = chaos};
+  options.coordinator = [&](bool restarted) {
+    return job::ChildSpec{.argv = CoordinatorCommand(config, restarted),
+                          .environment = environment,
+                          .label = "coordinator",
+                          .rank = Rank(slots)};
+  };
+  options.worker = [&](std::uint64_t slot, const std::string& endpoint) {
+    job::ChildSpec child{.argv = worker,
+                         .environment = environment,
+                         .cpus = placement.workers[slot].cpus,
+                         .label = fmt::format("w{}", slot),
+                         .rank = Rank(slot),
+                         .local_rank = slot,
+                         .plain_stdout = true};
+    child.argv.insert(child.argv.end(),
+                      {"--threads", std::to_string(placement.workers[slot].threads)});
+    const job::LaunchEnvironment place{.source = "paceline",
+                                       .rank = Rank(slot),
+                                       .world = slots,
+                                       .local_rank = slot,
+                                       .local_world = slots,
+                                       .coordinator = endpoint};
+    for (const auto& [name, value] : job::ToVariables(place)) child.environment[name] = value;
+    if (const std::string cut = CutFault(chaos, slot); !cut.empty()) {
+      child.environment["PACELINE_FAULTS"] = cut;
+    }
+    return child;
+  };
+  auto code = job::RunElasticLauncher(options);
+  ::unlink(SecretFile(config.run).c_str());
+  return code;
+}
+
+}  // namespace paceline::cli

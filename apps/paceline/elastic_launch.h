@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "job/train_config.h"
+
+namespace paceline::cli {
+
+// Runs an elastic training on this machine: a coordinator and workers, which are replaced when they
+// die. `config` is resolved, with its run directory; `worker` is the command line of a worker.
+// Returns the exit code.
+Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std::string>& worker);
+
+}  // namespace paceline::cli

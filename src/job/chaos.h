@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace paceline::job {
+
+enum class ChaosKind { kKill, kStop, kCut, kLeave, kJoin };
+
+// One fault that is injected when the run has done `step` steps.
+struct ChaosEvent {
+  ChaosKind kind = ChaosKind::kKill;
+  bool coordinator = false;  // the victim; else worker number `worker`
+  std::uint64_t worker = 0;
+  std::uint64_t step = 0;
+  std::chrono::milliseconds duration{0};  // of kStop and kCut
+
+  std::string Describe() const;  // "kill worker 1 at step 40"
+  friend bool operator==(const ChaosEvent&, const ChaosEvent&) = default;
+};
+
+// "kill=worker:1@step40,stop=worker:2@step60:6s,cut=worker:0@step80:500ms,leave=worker:1@step90,
+// join=@step100,kill=coordinator@step110", or "random=SEED:COUNT": so many faults, at steps and
+// for workers that the seed decides. In order of steps. kInvalidArgument names the part.
+Result<std::vector<ChaosEvent>> ParseChaos(const std::string& text, std::uint64_t workers,
+                                           std::uint64_t steps);
+
+}  // namespace paceline::job

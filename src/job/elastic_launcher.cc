@@ -1,0 +1,289 @@
+#include "job/elastic_launcher.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "job/coordinator_run.h"
+#include "job/failure_report.h"
+#include "job/record_tail.h"
+#include "job/run_dir.h"
+#include "job/stop_signal.h"
+
+namespace paceline::job {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// A worker that lives shorter than this was not worth starting: the next attempt waits longer.
+constexpr milliseconds kShortLife(5'000), kFirstPause(200), kLongestPause(30'000);
+constexpr milliseconds kCoordinatorStart(20'000);
+constexpr milliseconds kTick(20), kChaosTick(2);
+
+// Starting it again would end the same way.
+bool Hopeless(const ExitState& state) {
+  constexpr int kCodes[] = {2, 10, 11, 12, 13, 15, 16, 18};
+  return state.signal == 0 && std::ranges::find(kCodes, state.code) != std::end(kCodes);
+}
+
+class ElasticLaunch {
+ public:
+  explicit ElasticLaunch(const ElasticLaunchOptions& options) : options_(options) {
+    slots_.resize(options.slots);
+  }
+
+  Result<int> Run() {
+    PACELINE_TRY(StartCoordinator());
+    for (std::uint64_t slot = 0; slot < options_.start_workers; ++slot) {
+      PACELINE_TRY(StartWorker(slot));
+    }
+    while (coordinator_->running() || CountWorkers() > 0) PACELINE_TRY(Turn());
+    return Finish();
+  }
+
+ private:
+  struct Slot {
+    std::optional<RunningChild> child;
+    Instant started{};
+    std::optional<Instant> start_at;    // a replacement is due
+    std::optional<Instant> continue_at;  // SIGCONT
+    milliseconds pause = kFirstPause;
+    bool leaving = false;  // we asked it to go
+    bool Runs() const { return child && child->running(); }
+  };
+
+  Status StartCoordinator() {
+    const auto before = ReadCoordinatorAddress(options_.run);
+    PACELINE_ASSIGN(RunningChild child,
+                    RunningChild::Start(options_.coordinator(restarted_), Streams()));
+    coordinator_.emplace(std::move(child));
+    restarted_ = true;
+    const Instant deadline = options_.clock->Now() + kCoordinatorStart;
+    for (;;) {
+      const auto address = ReadCoordinatorAddress(options_.run);
+      if (address.ok() && address->pid == coordinator_->pid()) {
+        endpoint_ = address->endpoint.ToString();
+        return {};
+      }
+      if (coordinator_->Ended() || options_.clock->Now() > deadline) break;
+      pollfd wait{};
+      ::poll(&wait, 0, 5);
+      coordinator_->Forward();
+    }
+    coordinator_->Kill();
+    const std::string said = coordinator_->error_line();
+    return Status::Error(Code::kUnavailable, "the coordinator did not start: " + said);
+  }
+
+  Status StartWorker(std::uint64_t index) {
+    Slot& slot = slots_[index];
+    slot.start_at.reset();
+    slot.continue_at.reset();
+    slot.leaving = false;
+    slot.started = options_.clock->Now();
+    PACELINE_ASSIGN(RunningChild child,
+                    RunningChild::Start(options_.worker(index, endpoint_), Streams()));
+    slot.child.emplace(std::move(child));
+    return {};
+  }
+
+  ChildStreams Streams() const { return {.out_fd = options_.out_fd, .err_fd = options_.err_fd}; }
+
+  std::size_t CountWorkers() const {
+    return static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::Runs));
+  }
+
+  void Say(std::string_view text) const {
+    const std::string line = fmt::format("{}: {}\n", options_.program, text);
+    [[maybe_unused]] const auto n = ::write(options_.err_fd, line.data(), line.size());
+  }
+
+  Status Turn() {
+    std::vector<pollfd> polls;
+    coordinator_->AddPolls(polls);
+    for (const Slot& slot : slots_) {
+      if (slot.child) slot.child->AddPolls(polls);
+    }
+    polls.push_back({signals_.fd(), POLLIN, 0});
+    const bool chaos = next_chaos_ < options_.chaos.size();
+    ::poll(polls.data(), polls.size(), static_cast<int>((chaos ? kChaosTick : kTick).count()));
+    while (const int signal = signals_.Next()) OnSignal(signal);
+    coordinator_->Forward();
+    for (Slot& slot : slots_) {
+      if (slot.child) slot.child->Forward();
+    }
+    PACELINE_TRY(ReapWorkers());
+    if (coordinator_->Ended()) PACELINE_TRY(OnCoordinatorEnded());
+    PACELINE_TRY(StartDue());
+    if (chaos) PACELINE_TRY(InjectDue());
+    if (kill_at_ && options_.clock->Now() >= *kill_at_) KillAll();
+    return {};
+  }
+
+  Status ReapWorkers() {
+    for (Slot& slot : slots_) {
+      if (!slot.Runs() || !slot.child->Ended()) continue;
+      auto state = slot.child->Reap();
+      if (!state.ok()) return state.status().Wrap("waiting for a worker");
+      if (state->Success()) continue;  // it finished, or left
+      OnDeath(slot, *state);
+    }
+    return {};
+  }
+
+  void OnDeath(Slot& slot, const ExitState& state) {
+    const std::string end = state.signal != 0
+                                ? fmt::format("was ended by {}", SignalName(state.signal))
+                                : fmt::format("ended with exit code {}", state.code);
+    const std::string said = slot.child->error_line();
+    if (ending_) return;
+    if (Hopeless(state)) {
+      exit_code_ = state.code;
+      Say(fmt::format("{} {}; ending the run{}{}", slot.child->spec().label, end,
+                      said.empty() ? "" : ": ", said));
+      return StopAll(SIGTERM);
+    }
+    ++deaths_;
+    if (restarts_used_ >= options_.restarts) {
+      Say(fmt::format("{} {}; no restarts left", slot.child->spec().label, end));
+      return;
+    }
+    ++restarts_used_;
+    const bool short_life = options_.clock->Now() - slot.started < kShortLife;
+    slot.pause = short_life ? std::min(2 * slot.pause, kLongestPause) : kFirstPause;
+    slot.start_at = options_.clock->Now() + (short_life ? slot.pause : milliseconds(0));
+    if (!options_.quiet) Say(fmt::format("{} {}; starting another", slot.child->spec().label, end));
+  }
+
+  Status OnCoordinatorEnded() {
+    auto state = coordinator_->Reap();
+    if (!state.ok()) return state.status().Wrap("waiting for the coordinator");
+    if (ending_ || state->Success() || (state->signal == 0)) {
+      if (exit_code_ == 0 && !state->Success()) exit_code_ = ShellExitCode(*state);
+      ending_ = true;
+      // Workers have been released; they save if they must, and end.
+      if (!kill_at_) kill_at_ = options_.clock->Now() + options_.grace;
+      return {};
+    }
+    Say(fmt::format("the coordinator was ended by {}; starting it again",
+                    SignalName(state->signal)));
+    return StartCoordinator();
+  }
+
+  Status StartDue() {
+    const Instant now = options_.clock->Now();
+    for (std::uint64_t i = 0; i < slots_.size(); ++i) {
+      Slot& slot = slots_[i];
+      if (slot.continue_at && now >= *slot.continue_at) {
+        slot.continue_at.reset();
+        if (slot.Runs()) slot.child->Send(SIGCONT);
+      }
+      if (!ending_ && slot.start_at && now >= *slot.start_at) PACELINE_TRY(StartWorker(i));
+    }
+    return {};
+  }
+
+  Status InjectDue() {
+    const std::uint64_t step = LastRecordedStep(RunDirectory(options_.run).EventFile());
+    while (next_chaos_ < options_.chaos.size() && options_.chaos[next_chaos_].step <= step &&
+           !ending_) {
+      PACELINE_TRY(Inject(options_.chaos[next_chaos_++]));
+    }
+    return {};
+  }
+
+  Status Inject(const ChaosEvent& event) {
+    Say("chaos: " + event.Describe());
+    if (event.kind == ChaosKind::kJoin) {
+      const auto free = std::ranges::find_if(slots_, [](const Slot& s) { return !s.Runs(); });
+      if (free == slots_.end()) return {};
+      return StartWorker(static_cast<std::uint64_t>(free - slots_.begin()));
+    }
+    if (event.coordinator) {
+      coordinator_->Send(SIGKILL);
+      return {};
+    }
+    Slot& slot = slots_[event.worker];
+    if (!slot.Runs()) return {};
+    switch (event.kind) {
+      case ChaosKind::kKill: slot.child->Send(SIGKILL); break;
+      case ChaosKind::kLeave: slot.child->Send(SIGTERM); break;
+      case ChaosKind::kStop:
+        slot.child->Send(SIGSTOP);
+        slot.continue_at = options_.clock->Now() + event.duration;
+        break;
+      default: break;  // a cut is up to the worker, which was told when it started
+    }
+    return {};
+  }
+
+  void OnSignal(int signal) {
+    if (stop_signal_ != 0) {
+      if (signal == SIGINT) KillAll();
+      return;
+    }
+    stop_signal_ = signal;
+    Say(fmt::format("{}: the workers save and stop; Ctrl-C again kills them", SignalName(signal)));
+    // SIGTERM would only ask a worker to leave the run to the others.
+    for (Slot& slot : slots_) {
+      slot.start_at.reset();
+      if (slot.Runs()) slot.child->Stop(SIGINT);
+    }
+    ending_ = true;
+  }
+
+  void StopAll(int signal) {
+    ending_ = true;
+    kill_at_ = options_.clock->Now() + options_.grace;
+    for (Slot& slot : slots_) {
+      if (slot.Runs()) slot.child->Stop(signal);
+    }
+    if (coordinator_->running()) coordinator_->Stop(SIGTERM);
+  }
+
+  void KillAll() {
+    kill_at_.reset();
+    for (Slot& slot : slots_) {
+      if (slot.Runs()) slot.child->Kill();
+    }
+    if (coordinator_->running()) coordinator_->Kill();
+  }
+
+  int Finish() const {
+    if (!options_.quiet && deaths_ > 0) {
+      Say(fmt::format("{} worker{} died and {} replaced", deaths_, deaths_ == 1 ? "" : "s",
+                      restarts_used_));
+    }
+    return exit_code_;
+  }
+
+  const ElasticLaunchOptions& options_;
+  const StopSignals signals_;  // before the children, so that none of them is missed
+  std::optional<RunningChild> coordinator_;
+  bool restarted_ = false;
+  std::string endpoint_;
+  std::vector<Slot> slots_;
+  std::size_t next_chaos_ = 0;
+  std::int64_t restarts_used_ = 0;
+  std::int64_t deaths_ = 0;
+  int stop_signal_ = 0;
+  bool ending_ = false;  // nobody is started any more
+  std::optional<Instant> kill_at_;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+Result<int> RunElasticLauncher(const ElasticLaunchOptions& options) {
+  return ElasticLaunch(options).Run();
+}
+
+}  // namespace paceline::job

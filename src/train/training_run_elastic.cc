@@ -1,0 +1,153 @@
+// The part of TrainingRun in which groups come and go.
+#include <signal.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "job/record_tail.h"
+#include "member/membership.h"
+#include "train/training_run.h"
+
+namespace paceline::train {
+
+namespace {
+
+// Somebody else is the cause; with others, or with the same again, the training can go on.
+bool Recoverable(Code code) {
+  switch (code) {
+    case Code::kPeerLost:
+    case Code::kTimeout:
+    case Code::kAborted:
+    case Code::kStaleGeneration:
+    case Code::kUnavailable:
+    case Code::kProtocol: return true;
+    default: return false;
+  }
+}
+
+JsonObject SeatRecord(const wire::Assignment::Seat& seat, const algo::ShardLayout& layout) {
+  return JsonObject()
+      .Add("member", seat.member.value())
+      .Add("rank", seat.at.rank.value())
+      .Add("host", seat.at.host)
+      .Add("pid", seat.pid)
+      .Add("first_shard", layout.begin(seat.at.rank).value())
+      .Add("end_shard", layout.end(seat.at.rank).value());
+}
+
+}  // namespace
+
+bool TrainingRun::LeaveIfAsked() {
+  if (environment_.elastic == nullptr) return false;
+  if (environment_.cut && position_.next_step.value() >= environment_.cut->step) {
+    environment_.elastic->agent().CutOff(environment_.cut->duration);
+    environment_.cut.reset();
+  }
+  if (asked_to_leave_) return false;
+  if (environment_.stop_signal() != SIGTERM) return false;
+  asked_to_leave_ = true;
+  environment_.elastic->agent().Leave();
+  return true;
+}
+
+bool TrainingRun::ViewShouldEnd() const {
+  return environment_.elastic != nullptr && environment_.elastic->agent().WantsStepEnd();
+}
+
+Result<RunSummary> TrainingRun::RunElastic() {
+  job::ElasticGroup& group = *environment_.elastic;
+  run_started_ = environment_.clock.Now();
+  for (;;) {
+    PACELINE_ASSIGN(const member::Directive next, group.Next([&] {
+      LeaveIfAsked();
+      return environment_.stop_signal() == SIGINT;
+    }));
+    if (next.release) return Go(*next.release);
+    const Status ended = WorkInView(*next.view);
+    const bool complete = ended.ok() && !view_ended_;
+    if (complete) {
+      group.agent().Finish({position_.next_step, agreed_to_stop_});
+      return Summarize();
+    }
+    PACELINE_TRY(trainer_->Attach(nullptr));
+    environment_.engine = nullptr;
+    if (!ended.ok() && !Recoverable(ended.code())) return ended;
+    if (!ended.ok()) PACELINE_LOG(Info, "generation {} ended: {}", generation_.value(), ended.message());
+    PACELINE_TRY(group.GiveUp(ended));
+  }
+}
+
+Status TrainingRun::WorkInView(const wire::Assignment& view) {
+  job::ElasticGroup& group = *environment_.elastic;
+  environment_.engine = &group.engine();
+  environment_.group = group.description();
+  generation_ = view.generation;
+  agreed_to_stop_ = view_ended_ = false;
+  evaluation_.reset();  // all workers agree on what is left to do
+  PACELINE_TRY(trainer_->Attach(environment_.engine));
+  PACELINE_TRY(TakeState(view));
+  PACELINE_ASSIGN(const auto loader, MakeLoader());
+  const Status trained = TrainUntilEnd(*loader);
+  if (view_ended_) return {};
+  return FinishTraining(trained);
+}
+
+// Everybody continues from where the most advanced one is.
+Status TrainingRun::TakeState(const wire::Assignment& view) {
+  const member::StateSource source = member::ChooseStateSource(view);
+  if (Leads() && !events_) PACELINE_TRY(OpenDirectory());
+  if (source.from_disk && Leads()) PACELINE_TRY(RestoreFromDisk());
+  const bool transfer = source.from_disk ? saved_at_.has_value() : source.transfer;
+  PACELINE_TRY(SharePosition(source.root, transfer));
+  PACELINE_TRY(trainer_->ShareOrder(source.root));
+  if (source.transfer) PACELINE_TRY(trainer_->VerifyReplicas());
+  environment_.elastic->agent().Commit(position_.next_step);
+  if (!started_) {
+    first_step_ = position_.next_step;
+    first_sample_ = position_.samples;
+    started_ = true;
+  }
+  return Leads() ? RecordView(view, source.from_disk) : Status();
+}
+
+// The worker that kept the records before may have died before it wrote what all had committed.
+Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
+  const std::uint64_t recorded = job::LastRecordedStep(directory_.EventFile());
+  for (std::uint64_t step = recorded + 1; step <= position_.next_step.value(); ++step) {
+    const bool known = step == position_.next_step.value() && last_step_.Text() != "{}";
+    JsonObject record = known ? last_step_ : JsonObject().Add("step", step);
+    if (!known) record.Add("samples", std::min(step * plan_.GlobalBatch(), plan_.total_samples));
+    Record("step", record.Add("recovered", true));
+  }
+  if (from_disk) RecordStart();
+  std::vector<JsonObject> members;
+  const algo::ShardLayout& layout = environment_.engine->layout();
+  for (const wire::Assignment::Seat& seat : view.seats) {
+    members.push_back(SeatRecord(seat, layout));
+  }
+  Record("view", JsonObject()
+                     .Add("step", position_.next_step.value())
+                     .Add("members", members)
+                     .Add("why", view.why));
+  if (view.generation > Generation(1)) {
+    progress_.Note(fmt::format("generation {} at step {}: {} worker{} ({})",
+                               view.generation.value(), position_.next_step.value(),
+                               view.seats.size(), view.seats.size() == 1 ? "" : "s", view.why));
+  }
+  return {};
+}
+
+// The coordinator has no more work for this one.
+Result<RunSummary> TrainingRun::Go(const wire::Release& release) {
+  PACELINE_LOG(Info, "released: {} ({})", release.why, CodeName(release.code));
+  if (release.save && started_ && environment_.elastic->agent().Trusted()) {
+    if (!events_) PACELINE_TRY(OpenDirectory());
+    PACELINE_TRY(SaveNow());
+  }
+  if (release.code != Code::kOk) return Status::Error(release.code, release.why);
+  return Summarize();
+}
+
+}  // namespace paceline::train
