@@ -160,14 +160,14 @@ Status TrainingRun::SharePosition(Rank root, bool with_state) {
 Status TrainingRun::RestoreFromDisk() {
   auto restored = RestoreCheckpoint(*store_, *trainer_, identity_);
   if (!restored.ok() && restored.status().code() == Code::kNotFound) {
-    progress_.Note(fmt::format("no checkpoint in {} yet: starting at step 0", directory_.path()));
+    Note(fmt::format("no checkpoint in {} yet: starting at step 0", directory_.path()));
     return {};
   }
   if (!restored.ok()) return restored.status().Wrap("resuming " + directory_.path());
   for (const std::string& warning : restored->warnings) Warn(warning);
   position_ = restored->position;
   saved_at_ = position_.next_step;
-  progress_.Note(fmt::format("resuming at step {}", position_.next_step.value()));
+  Note(fmt::format("resuming at step {}", position_.next_step.value()));
   return {};
 }
 
@@ -363,7 +363,7 @@ Status TrainingRun::WriteTrace() {
   }
   if (!Leads()) return {};
   const Status written = job::WriteChromeTrace(config_.trace, ranks);
-  if (written.ok()) progress_.Note(fmt::format("trace: {}", config_.trace));
+  if (written.ok()) Note(fmt::format("trace: {}", config_.trace));
   return written;
 }
 
@@ -402,7 +402,7 @@ Status TrainingRun::EvaluateNow() {
                          .Add("loss", result->loss)
                          .Add("auc", result->auc)
                          .Add("samples", result->samples));
-  progress_.Note(fmt::format("step {}: held-out accuracy {:.1f} %, loss {:.4f} ({} samples)",
+  Note(fmt::format("step {}: held-out accuracy {:.1f} %, loss {:.4f} ({} samples)",
                              position_.next_step.value(), 100 * result->accuracy, result->loss,
                              result->samples));
   return {};
@@ -439,7 +439,13 @@ void TrainingRun::Record(const char* type, const JsonObject& fields) {
   if (!written.ok()) PACELINE_LOG(Warning, "{}; training goes on", written.message());
 }
 
+// In an elastic run anybody may come to lead, and only that one speaks.
+void TrainingRun::Note(const std::string& text) {
+  if (Leads()) progress_.Note(text);
+}
+
 void TrainingRun::ShowProgress() {
+  if (!Leads()) return;
   const std::uint64_t done = position_.next_step.value() - first_step_.value();
   const double seconds = ToSeconds(step_time_);
   const double per_step = seconds / static_cast<double>(done);

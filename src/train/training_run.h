@@ -100,6 +100,7 @@ class TrainingRun {
   void AddStateHash();
   bool ShouldStopAll() const;
   bool ViewShouldEnd() const;
+  void Note(const std::string& text);
   void ShowProgress();
   bool EndsEpoch(std::uint64_t before, std::uint64_t after) const;
   // A group stops after a step that all agree on; a worker alone stops at once.

@@ -132,7 +132,7 @@ Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
                      .Add("members", members)
                      .Add("why", view.why));
   if (view.generation > Generation(1)) {
-    progress_.Note(fmt::format("generation {} at step {}: {} worker{} ({})",
+    Note(fmt::format("generation {} at step {}: {} worker{} ({})",
                                view.generation.value(), position_.next_step.value(),
                                view.seats.size(), view.seats.size() == 1 ? "" : "s", view.why));
   }
