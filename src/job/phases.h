@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 #include "base/clock.h"
 #include "job/trace.h"
@@ -25,6 +27,11 @@ class PhaseTimes {
 
   // From now on every scope is also written into a trace; borrowed.
   void SetTrace(Trace* trace) { trace_ = trace; }
+  // Called when a phase begins.
+  void SetObserver(std::function<void(Phase)> observer) { observer_ = std::move(observer); }
+  void Begin(Phase phase) const {
+    if (observer_) observer_(phase);
+  }
   void AddScope(Phase phase, Instant start, Instant end) {
     Add(phase, end - start);
     if (trace_ != nullptr) trace_->Span(PhaseName(phase), Trace::Track::kCompute, start, end);
@@ -33,13 +40,16 @@ class PhaseTimes {
  private:
   std::array<std::chrono::nanoseconds, kPhases> times_{};
   Trace* trace_ = nullptr;
+  std::function<void(Phase)> observer_;
 };
 
 // Adds the time of a scope to a phase.
 class PhaseScope {
  public:
   PhaseScope(const Clock& clock, PhaseTimes& times, Phase phase)
-      : clock_(clock), times_(times), phase_(phase), start_(clock.Now()) {}
+      : clock_(clock), times_(times), phase_(phase), start_(clock.Now()) {
+    times_.Begin(phase);
+  }
   ~PhaseScope() { times_.AddScope(phase_, start_, clock_.Now()); }
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;

@@ -186,6 +186,7 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
     if (exchange_) exchange_->StartStep();
     for (ShardId shard = first_shard(); shard < end_shard(); shard = shard.Next()) {
       const Instant wait_from = clock_.Now();
+      phases_.Begin(Phase::kData);
       PACELINE_ASSIGN(const data::Batch* batch, next());
       phases_.AddScope(Phase::kData, wait_from, clock_.Now());
       PACELINE_CHECK(batch != nullptr && batch->step == input.step && batch->shard == shard,

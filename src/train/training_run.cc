@@ -47,6 +47,7 @@ TrainingRun::TrainingRun(const job::TrainConfig& config, const RunEnvironment& e
     : config_(config),
       environment_(environment),
       directory_(config.run),
+      recorder_(environment.clock),
       progress_(environment.clock, environment.progress) {}
 
 Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& config,
@@ -126,6 +127,11 @@ Status TrainingRun::OpenTrainer() {
                                              .timeout = config_.CollectiveTimeout()},
                                             environment_.clock));
   trainer_->phases().SetTrace(environment_.trace);
+  trainer_->phases().SetObserver([this](job::Phase phase) {
+    recorder_.Add(job::PhaseName(phase), position_.next_step.value());
+    if (environment_.elastic == nullptr) return;
+    environment_.elastic->agent().SetPhase(job::PhaseName(phase));
+  });
   identity_ = {.config = config_.Identity(),
                .model = config_.model,
                .optimizer = config_.optimizer,

@@ -19,6 +19,7 @@
 #include "disk/run_lock.h"
 #include "job/elastic_group.h"
 #include "job/event_log.h"
+#include "job/flight_recorder.h"
 #include "job/progress.h"
 #include "job/run_dir.h"
 #include "job/straggler.h"
@@ -84,6 +85,7 @@ class TrainingRun {
   Status TakeState(const wire::Assignment& view);
   Status RecordView(const wire::Assignment& view, bool from_disk);
   Result<RunSummary> Go(const wire::Release& release);
+  void DumpFlight(const Status& why);
   bool LeaveIfAsked();
 
   Status WriteTrace();
@@ -115,6 +117,7 @@ class TrainingRun {
   job::TrainConfig config_;
   RunEnvironment environment_;
   job::RunDirectory directory_;
+  job::FlightRecorder recorder_;
   job::Progress progress_;
   DataSource data_;
   algo::BatchPlan plan_;

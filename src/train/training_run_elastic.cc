@@ -73,8 +73,8 @@ Result<RunSummary> TrainingRun::RunElastic() {
     }
     PACELINE_TRY(trainer_->Attach(nullptr));
     environment_.engine = nullptr;
+    if (!ended.ok()) DumpFlight(ended);
     if (!ended.ok() && !Recoverable(ended.code())) return ended;
-    if (!ended.ok()) PACELINE_LOG(Info, "generation {} ended: {}", generation_.value(), ended.message());
     PACELINE_TRY(group.GiveUp(ended));
   }
 }
@@ -137,6 +137,16 @@ Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
                                view.seats.size(), view.seats.size() == 1 ? "" : "s", view.why));
   }
   return {};
+}
+
+// What this worker did last, for whoever wants to know why.
+void TrainingRun::DumpFlight(const Status& why) {
+  PACELINE_LOG(Info, "generation {} ended: {}", generation_.value(), why.message());
+  const std::string path =
+      fmt::format("{}/flight-{}.jsonl", directory_.path(), environment_.elastic->agent().member().value());
+  const Status dumped =
+      recorder_.Dump(path, fmt::format("generation {}: {}", generation_.value(), why.message()));
+  if (!dumped.ok()) PACELINE_LOG(Warning, "{}", dumped.message());
 }
 
 // The coordinator has no more work for this one.

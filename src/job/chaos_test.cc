@@ -1,0 +1,64 @@
+#include "job/chaos.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "testing/status_matchers.h"
+
+namespace paceline::job {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+TEST(ChaosTest, ReadsEveryKindAndSortsBySteps) {
+  const auto events = ParseChaos(
+      "join=@step100,kill=worker:1@step40,stop=worker:2@step60:6s,cut=worker:0@step80:500ms,"
+      "leave=worker:1@step90,kill=coordinator@step110",
+      3, 200);
+  ASSERT_TRUE(events.ok()) << events.status().message();
+  EXPECT_THAT(
+      *events,
+      ElementsAre(ChaosEvent{.kind = ChaosKind::kKill, .worker = 1, .step = 40},
+                  ChaosEvent{.kind = ChaosKind::kStop, .worker = 2, .step = 60, .duration = 6s},
+                  ChaosEvent{.kind = ChaosKind::kCut, .worker = 0, .step = 80, .duration = 500ms},
+                  ChaosEvent{.kind = ChaosKind::kLeave, .worker = 1, .step = 90},
+                  ChaosEvent{.kind = ChaosKind::kJoin, .step = 100},
+                  ChaosEvent{.kind = ChaosKind::kKill, .coordinator = true, .step = 110}));
+}
+
+TEST(ChaosTest, NamesThePartThatIsWrong) {
+  for (const char* text :
+       {"kill", "kill=worker:1", "kill=worker:9@step1", "stop=worker:1@step4", "burn=worker:1@step4",
+        "stop=worker:1@step4:6h", "kill=worker:x@step4", "kill=worker:1@step4:6s", "random=1",
+        "join=worker:1@step4", "stop=coordinator@step4:1s"}) {
+    EXPECT_THAT(ParseChaos(std::string("join=@step1,") + text, 3, 200),
+                StatusIs(Code::kInvalidArgument, HasSubstr(std::string("'") + text + "'")))
+        << text;
+  }
+}
+
+TEST(ChaosTest, RandomFaultsComeFromTheSeed) {
+  const auto one = ParseChaos("random=7:20", 3, 200), again = ParseChaos("random=7:20", 3, 200),
+             other = ParseChaos("random=8:20", 3, 200);
+  ASSERT_TRUE(one.ok() && again.ok() && other.ok());
+  EXPECT_EQ(one->size(), 20U);
+  EXPECT_EQ(*one, *again);
+  EXPECT_NE(*one, *other);
+  for (const ChaosEvent& event : *one) {
+    EXPECT_GE(event.step, 1U);
+    EXPECT_LT(event.step, 200U);
+    EXPECT_LT(event.worker, 3U);
+  }
+}
+
+TEST(ChaosTest, NothingIsNoChaos) {
+  const auto events = ParseChaos("", 3, 200);
+  ASSERT_TRUE(events.ok());
+  EXPECT_TRUE(events->empty());
+}
+
+}  // namespace
+}  // namespace paceline::job
