@@ -218,6 +218,9 @@ class LyingFileSystem final : public FileSystem {
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     return base_.Create(path);
   }
+  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override {
+    return base_.OpenForAppend(path);
+  }
   Status SyncDir(const std::string& path) override { return base_.SyncDir(path); }
   Status Rename(const std::string& from, const std::string& to) override {
     return base_.Rename(from, to);

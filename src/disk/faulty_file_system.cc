@@ -149,6 +149,13 @@ Result<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std::string
   });
 }
 
+Result<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(const std::string& path) {
+  return injector_->Run("open", path, [&]() -> Result<std::unique_ptr<WritableFile>> {
+    PACELINE_ASSIGN(auto file, base_.OpenForAppend(path));
+    return std::unique_ptr<WritableFile>(new File(std::move(file), *injector_, path));
+  });
+}
+
 Status FaultyFileSystem::SyncDir(const std::string& path) {
   return injector_->Run("fsync", path, [&] { return base_.SyncDir(path); });
 }

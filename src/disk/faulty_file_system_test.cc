@@ -76,6 +76,21 @@ TEST(FaultyFileSystem, FailsTheOperationItIsToldTo) {
   EXPECT_THAT(WriteWith("fail=5:EIO", dir / "d", nullptr), IsOk());
 }
 
+TEST(FaultyFileSystem, AppendingCountsLikeANewFile) {
+  const testing::TempDir dir;
+  testing::WriteFile(dir / "f", "old");
+  PosixFileSystem posix;
+  std::vector<std::string> seen;
+  FaultyFileSystem fs(posix, *ParseFaultPlan("short-write=2:ENOSPC"),
+                      [&](const std::string& operation) { seen.push_back(operation); });
+  auto file = fs.OpenForAppend(dir / "f");
+  ASSERT_THAT(file, IsOk());
+  EXPECT_THAT((*file)->Append(std::as_bytes(std::span("1234", 4))),
+              StatusIs(Code::kDisk, HasSubstr("No space left")));
+  EXPECT_THAT(seen, ElementsAre("open " + (dir / "f"), "write " + (dir / "f")));
+  EXPECT_EQ(testing::ReadFile(dir / "f"), "old12");
+}
+
 TEST(FaultyFileSystem, KillsTheProcessAtTheExactPoint) {
   const testing::TempDir dir;
   const auto killed = [&](const char* plan, const char* name) {

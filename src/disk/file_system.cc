@@ -59,8 +59,8 @@ Status ReadError(const char* operation, const std::string& path, int error) {
 }
 
 // O_NONBLOCK: a FIFO in place of a file must not stop us.
-Result<UniqueFd> OpenRegular(const std::string& path, std::uint64_t* bytes) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+Result<UniqueFd> OpenRegular(const std::string& path, int access, std::uint64_t* bytes) {
+  UniqueFd fd(::open(path.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return ReadError("open", path, errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return ReadError("stat", path, errno);
@@ -81,6 +81,12 @@ Status DiskError(const char* operation, const std::string& path, int error) {
 Result<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return DiskError("create", path, errno);
+  return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(fd), path));
+}
+
+Result<std::unique_ptr<WritableFile>> PosixFileSystem::OpenForAppend(const std::string& path) {
+  std::uint64_t bytes = 0;
+  PACELINE_ASSIGN(UniqueFd fd, OpenRegular(path, O_WRONLY | O_APPEND, &bytes));
   return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(fd), path));
 }
 
@@ -139,14 +145,14 @@ Result<std::vector<DirEntry>> PosixFileSystem::List(const std::string& path) {
 
 Result<std::uint64_t> PosixFileSystem::Size(const std::string& path) {
   std::uint64_t bytes = 0;
-  PACELINE_ASSIGN(const UniqueFd fd, OpenRegular(path, &bytes));
+  PACELINE_ASSIGN(const UniqueFd fd, OpenRegular(path, O_RDONLY, &bytes));
   return bytes;
 }
 
 Result<std::size_t> PosixFileSystem::ReadAt(const std::string& path, std::uint64_t offset,
                                             std::span<std::byte> into) {
   std::uint64_t bytes = 0;
-  PACELINE_ASSIGN(const UniqueFd fd, OpenRegular(path, &bytes));
+  PACELINE_ASSIGN(const UniqueFd fd, OpenRegular(path, O_RDONLY, &bytes));
   std::size_t done = 0;
   while (done < into.size()) {
     const ssize_t n =

@@ -11,7 +11,7 @@
 
 namespace paceline::disk {
 
-// A new file being written from front to back. After the first error the file is lost: the kernel
+// A file that grows at its end. After the first error the file is lost: the kernel
 // may have dropped the pages that a failed fsync was for, so nothing is ever retried on it.
 // Thread-compatible. The destructor closes without reporting; Close() reports.
 class WritableFile {
@@ -28,15 +28,17 @@ struct DirEntry {
 };
 
 // The operations that durable writing needs, and no more; injected, so that tests decide which of
-// them fails. Every failure is Code::kDisk with path and reason, except that reading what is not
-// there is kNotFound and reading what is not a regular file (a symbolic link included) is
-// kBadData. Thread-safe. Does not buffer and does not retry.
+// them fails. Every failure is Code::kDisk with path and reason, except that reading or appending
+// to what is not there is kNotFound and to what is not a regular file (a symbolic link included)
+// is kBadData. Thread-safe. Does not buffer and does not retry.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
   // Fails when the path exists. Only the owner may read or write the file.
   virtual Result<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
+  // Goes on at the end of a regular file that is there.
+  virtual Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) = 0;
   // Makes the names in a directory durable.
   virtual Status SyncDir(const std::string& path) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
@@ -53,11 +55,12 @@ class FileSystem {
                                      std::span<std::byte> into) = 0;
 };
 
-// The real one. Does not follow a symbolic link in the last part of a path that it creates or
-// reads. Immutable.
+// The real one. Does not follow a symbolic link in the last part of a path that it creates,
+// appends to or reads. Immutable.
 class PosixFileSystem final : public FileSystem {
  public:
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override;
   Status SyncDir(const std::string& path) override;
   Status Rename(const std::string& from, const std::string& to) override;
   Status MakeDir(const std::string& path) override;

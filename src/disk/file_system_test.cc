@@ -50,6 +50,19 @@ TEST_F(PosixFileSystemTest, WritesAreReadBackAndOnlyTheOwnerMayReadThem) {
   EXPECT_THAT(ReadWhole(fs_, dir_ / "d/f", 9), StatusIs(Code::kBadData, HasSubstr("at most 9")));
 }
 
+TEST_F(PosixFileSystemTest, AppendingGoesOnAtTheEndOfAFileThatIsThere) {
+  testing::WriteFile(dir_ / "f", "old");
+  auto file = fs_.OpenForAppend(dir_ / "f");
+  ASSERT_THAT(file, IsOk());
+  EXPECT_THAT((*file)->Append(std::as_bytes(std::span("+new", 4))), IsOk());
+  EXPECT_THAT((*file)->Close(), IsOk());
+  EXPECT_EQ(testing::ReadFile(dir_ / "f"), "old+new");
+  EXPECT_THAT(fs_.OpenForAppend(dir_ / "none"), StatusIs(Code::kNotFound, HasSubstr("none")));
+  ASSERT_EQ(::symlink((dir_ / "f").c_str(), (dir_ / "link").c_str()), 0);
+  EXPECT_THAT(fs_.OpenForAppend(dir_ / "link"), StatusIs(Code::kBadData, HasSubstr("link")));
+  EXPECT_THAT(fs_.OpenForAppend(dir_.path()), StatusIs(Code::kDisk, HasSubstr("directory")));
+}
+
 TEST_F(PosixFileSystemTest, CreateRefusesAnExistingPathEvenADanglingLink) {
   testing::WriteFile(dir_ / "f", "old");
   EXPECT_THAT(fs_.Create(dir_ / "f"), StatusIs(Code::kDisk, HasSubstr("File exists")));

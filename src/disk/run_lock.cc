@@ -34,19 +34,27 @@ std::string ReadHolder(int fd) {
 }  // namespace
 
 Result<RunLock> RunLock::Acquire(const std::string& dir, const Clock& clock) {
-  const std::string path = dir + "/LOCK";
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.valid()) return DiskError("open", path, errno);
+  return Lock(dir + "/LOCK", dir,
+              fmt::format("pid {} host {} start {}", ::getpid(), HostName(), clock.UnixSeconds()));
+}
+
+Result<RunLock> RunLock::AcquireFile(const std::string& path, const std::string& holder) {
+  return Lock(path + ".lock", path, holder);
+}
+
+Result<RunLock> RunLock::Lock(const std::string& lock_path, const std::string& what,
+                              const std::string& holder) {
+  UniqueFd fd(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return DiskError("open", lock_path, errno);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return DiskError("lock", path, errno);
+    if (errno != EWOULDBLOCK) return DiskError("lock", lock_path, errno);
     return Status::Error(Code::kAlreadyRunning,
-                         fmt::format("{} is in use by {}", dir, ReadHolder(fd.get())));
+                         fmt::format("{} is in use by {}", what, ReadHolder(fd.get())));
   }
-  const std::string holder =
-      fmt::format("pid {} host {} start {}\n", ::getpid(), HostName(), clock.UnixSeconds());
-  if (::ftruncate(fd.get(), 0) != 0) return DiskError("truncate", path, errno);
+  if (::ftruncate(fd.get(), 0) != 0) return DiskError("truncate", lock_path, errno);
   // The text is for people; a full disk must not keep the run from starting.
-  [[maybe_unused]] const ssize_t n = ::pwrite(fd.get(), holder.data(), holder.size(), 0);
+  const std::string line = holder + "\n";
+  [[maybe_unused]] const ssize_t n = ::pwrite(fd.get(), line.data(), line.size(), 0);
   return RunLock(std::move(fd));
 }
 

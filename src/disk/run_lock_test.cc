@@ -40,6 +40,17 @@ TEST(RunLock, SecondHolderIsRefusedWithNameOfTheFirst) {
   EXPECT_THAT(testing::ReadFile(dir / "LOCK"), HasSubstr("start 1234567\n"));
 }
 
+TEST(RunLock, OneFileCanBeHeldToo) {
+  const testing::TempDir dir;
+  auto first = RunLock::AcquireFile(dir / "log", "pid 12 host a");
+  ASSERT_THAT(first, IsOk());
+  EXPECT_THAT(RunLock::AcquireFile(dir / "log", "pid 13 host a"),
+              StatusIs(Code::kAlreadyRunning,
+                       AllOf(HasSubstr(dir / "log"), HasSubstr("in use by pid 12 host a"))));
+  EXPECT_THAT(RunLock::AcquireFile(dir / "other", "pid 13 host a"), IsOk());
+  EXPECT_THAT(RunLock::Acquire(dir.path()), IsOk());
+}
+
 TEST(RunLock, IsFreeAgainAfterRelease) {
   const testing::TempDir dir;
   { ASSERT_THAT(RunLock::Acquire(dir.path()), IsOk()); }
