@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -30,31 +29,16 @@ using testing::StatusIs;
 constexpr int kKeep = 2;  // so that the save under test also removes one
 constexpr std::uint64_t kNew = 4;
 
-// A directory in memory where there is one: a killed process loses no page of the kernel, so these
-// tests need no real disk, and hundreds of saves on one take minutes.
-std::unique_ptr<testing::TempDir> FastTempDir() {
-  const char* before = std::getenv("TMPDIR");
-  const std::string restore = before == nullptr ? "" : before;
-  if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);
-  auto dir = std::make_unique<testing::TempDir>();
-  if (before == nullptr) {
-    ::unsetenv("TMPDIR");
-  } else {
-    ::setenv("TMPDIR", restore.c_str(), 1);
-  }
-  return dir;
-}
-
 // A root with generations 2 and 3; the save under test makes 4. It also holds what an earlier
 // dead save left, so that removing it is among the operations.
 class CheckpointCrashTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (std::uint64_t n = 1; n < kNew; ++n) {
-      ASSERT_THAT(SaveSample(posix_, *dir_ / "template", n, kKeep), IsOk());
+      ASSERT_THAT(SaveSample(posix_, dir_ / "template", n, kKeep), IsOk());
     }
-    std::filesystem::create_directory(*dir_ / "template/.tmp-0000000000000004-1-1");
-    testing::WriteFile(*dir_ / "template/.tmp-0000000000000004-1-1/model.safetensors", "half");
+    std::filesystem::create_directory(dir_ / "template/.tmp-0000000000000004-1-1");
+    testing::WriteFile(dir_ / "template/.tmp-0000000000000004-1-1/model.safetensors", "half");
     FaultyFileSystem counting(posix_, {});
     ASSERT_THAT(SaveSample(counting, FreshRoot(), kNew, kKeep), IsOk());
     operations_ = counting.operations();
@@ -63,7 +47,7 @@ class CheckpointCrashTest : public ::testing::Test {
 
   const std::string& FreshRoot() {
     std::filesystem::remove_all(root_);
-    std::filesystem::copy(*dir_ / "template", root_, std::filesystem::copy_options::recursive);
+    std::filesystem::copy(dir_ / "template", root_, std::filesystem::copy_options::recursive);
     return root_;
   }
 
@@ -104,9 +88,9 @@ class CheckpointCrashTest : public ::testing::Test {
     EXPECT_FALSE(HasTemporaries(root_));
   }
 
-  const std::unique_ptr<testing::TempDir> dir_ = FastTempDir();
+  const testing::TempDir dir_{testing::TempDir::Place::kMemory};
   PosixFileSystem posix_;
-  const std::string root_ = *dir_ / "ckpt";
+  const std::string root_ = dir_ / "ckpt";
   std::uint64_t operations_ = 0;
 };
 
@@ -176,7 +160,7 @@ TEST_F(CheckpointCrashTest, AFailedSaveGivesItsSpaceBackAtOnce) {
 
 TEST_F(CheckpointCrashTest, TheFirstSaveOfARunMayDieAnywhereToo) {
   FaultyFileSystem counting(posix_, {});
-  ASSERT_THAT(SaveSample(counting, *dir_ / "first", 1), IsOk());
+  ASSERT_THAT(SaveSample(counting, dir_ / "first", 1), IsOk());
   for (std::uint64_t n = 1; n <= counting.operations(); ++n) {
     SCOPED_TRACE(n);
     std::filesystem::remove_all(root_);

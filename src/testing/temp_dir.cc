@@ -1,5 +1,7 @@
 #include "testing/temp_dir.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -8,8 +10,11 @@
 
 namespace paceline::testing {
 
-TempDir::TempDir() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "paceline-test-XXXXXX").string();
+TempDir::TempDir(Place place) {
+  const bool in_memory = place == Place::kMemory && ::access("/dev/shm", W_OK) == 0;
+  const std::filesystem::path parent =
+      in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+  std::string pattern = (parent / "paceline-test-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) {
     ADD_FAILURE() << "cannot make a temporary directory at " << pattern;
     std::abort();

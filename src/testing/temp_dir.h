@@ -8,7 +8,13 @@ namespace paceline::testing {
 // A fresh directory below the system's temporary one, removed with everything in it.
 class TempDir {
  public:
-  TempDir();
+  enum class Place {
+    kTemporary,
+    // In memory where that is possible: a killed process loses no page of the kernel, so tests that
+    // kill need no real disk, and hundreds of saves on one take minutes.
+    kMemory,
+  };
+  explicit TempDir(Place place = Place::kTemporary);
   ~TempDir();
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
