@@ -97,6 +97,8 @@ class Checker:
             return "libtorch belongs to src/train and apps/worker alone"
         if target.startswith(("asio/", "asio.hpp")) and not place.startswith("src/net/"):
             return "Asio belongs to src/net alone"
+        if target == "httplib.h" and place != "src/store/etcd_gateway.cc":
+            return "httplib belongs to src/store/etcd_gateway.cc alone"
         if (target.startswith("nlohmann/") and target != "nlohmann/json_fwd.hpp"
                 and path.suffix == ".h"):
             return "no nlohmann type in a header (nlohmann/json_fwd.hpp is allowed)"

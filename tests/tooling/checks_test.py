@@ -101,6 +101,10 @@ class Includes(CheckerTest):
     def test_asio_stays_in_net(self):
         self.check("src/wire/a.cc", "#include <asio/ip/tcp.hpp>\n", "Asio belongs to")
 
+    def test_httplib_stays_in_one_file(self):
+        self.check("src/store/etcd_gateway.cc", "#include <httplib.h>\n")
+        self.check("src/store/a.cc", "#include <httplib.h>\n", "httplib belongs to")
+
     def test_json_stays_out_of_headers(self):
         self.check("src/base/a.cc", "#include <nlohmann/json.hpp>\n")
         self.check("src/base/a.h", "#pragma once\n#include <nlohmann/json_fwd.hpp>\n"
