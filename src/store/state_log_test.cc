@@ -46,7 +46,7 @@ TEST(StateLog, TheBytesAreTheDocumentedOnes) {
 }
 
 TEST(StateLog, TheLastRecordCounts) {
-  for (const std::size_t size : {0, 1, 7, 4096}) {
+  for (const std::size_t size : {0U, 1U, 7U, 4096U}) {
     const auto log = DecodeLog(Log({State(1, 5), State(2, 0), State(3, size)}), "log");
     ASSERT_THAT(log, IsOk());
     EXPECT_EQ(log->newest, State(3, size));
@@ -80,7 +80,7 @@ TEST(StateLog, ALastRecordWithAnyWrongBitIsLeftOut) {
 }
 
 TEST(StateLog, PagesThatNeverReachedTheDiskAreZeros) {
-  for (const std::size_t zeros : {1, 8, 100, 4096, 100'000}) {
+  for (const std::size_t zeros : {1U, 8U, 100U, 4096U, 100'000U}) {
     Bytes log = Log({State(1, 9)});
     const std::size_t end = log.size();
     log.resize(end + zeros);
