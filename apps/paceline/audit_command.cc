@@ -22,9 +22,9 @@ Result<int> AuditOne(const std::string& path, bool json) {
   return report.ok() ? 0 : ExitCode(Code::kBadData);
 }
 
-Result<int> CompareTwo(const std::vector<std::string>& paths, bool json) {
-  PACELINE_ASSIGN(const job::LoadedRun first, job::LoadRun(paths[0]));
-  PACELINE_ASSIGN(const job::LoadedRun second, job::LoadRun(paths[1]));
+Result<int> CompareTwo(const std::string& path, const std::string& other, bool json) {
+  PACELINE_ASSIGN(const job::LoadedRun first, job::LoadRun(path));
+  PACELINE_ASSIGN(const job::LoadedRun second, job::LoadRun(other));
   PACELINE_ASSIGN(const job::RunComparison comparison, job::CompareRuns(first, second));
   fmt::print("{}", json ? job::ComparisonJson(comparison) + "\n" : job::ComparisonText(comparison));
   return comparison.likeness == job::Likeness::kEqual ? 0 : ExitCode(Code::kMismatch);
@@ -37,19 +37,17 @@ int RunAudit(const std::vector<std::string>& arguments) {
       "Prove from a run's records that every sample of every epoch was trained on exactly once, "
       "or compare two runs bit for bit.",
       kName);
-  std::vector<std::string> runs;
+  std::string first, second;
   bool json = false;
-  app.add_option("run", runs, "Run directory; two are compared with each other")
-      ->required()
-      ->expected(1, 2)
-      ->option_text("RUN [RUN2]");
+  app.add_option("RUN", first, "Run directory")->required()->option_text(" ");
+  app.add_option("RUN2", second, "Run directory to compare it with")->option_text(" ");
   app.add_flag("--json", json, "Print one JSON object");
   app.footer(
-      "\nExit codes of `audit RUN`: 0: exactly once; 12: violated, or the records are not usable.\n"
+      "Exit codes of `audit RUN`: 0: exactly once; 12: violated, or the records are not usable.\n"
       "Of `audit RUN RUN2`: 0: equal; 10: different, one is shorter, or not comparable.\n"
       "docs/audit.md explains what is proved and how.");
   if (const auto exit = ParseArguments(app, arguments)) return *exit;
-  const Result<int> exit = runs.size() == 1 ? AuditOne(runs[0], json) : CompareTwo(runs, json);
+  const Result<int> exit = second.empty() ? AuditOne(first, json) : CompareTwo(first, second, json);
   return exit.ok() ? *exit : Fail(kName, exit.status());
 }
 

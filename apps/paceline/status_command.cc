@@ -31,7 +31,7 @@ struct TopArguments {
   std::string run;
   double interval = 1;
   bool once = false;
-  std::vector<std::string> format;
+  std::string format;
 };
 
 double NowUnix() { return static_cast<double>(SystemClock().UnixSeconds()); }
@@ -49,14 +49,12 @@ job::TextStyle ChooseStyle() {
 }
 
 // Empty format: a table.
-Result<std::optional<job::CsvHeader>> ParseFormat(const std::vector<std::string>& words) {
-  if (words.empty()) return std::optional<job::CsvHeader>();
-  if (words == std::vector<std::string>{"csv"}) return std::optional(job::CsvHeader::kWith);
-  if (words == std::vector<std::string>{"csv", "noheader"}) {
-    return std::optional(job::CsvHeader::kWithout);
-  }
+Result<std::optional<job::CsvHeader>> ParseFormat(const std::string& format) {
+  if (format.empty()) return std::optional<job::CsvHeader>();
+  if (format == "csv") return std::optional(job::CsvHeader::kWith);
+  if (format == "csv,noheader") return std::optional(job::CsvHeader::kWithout);
   return Status::Error(Code::kInvalidArgument,
-                       "--format takes csv or csv,noheader; see `paceline top --help`");
+                       fmt::format("--format takes csv or csv,noheader, not '{}'", format));
 }
 
 // Waits for the time to draw again; true when a signal asks to end.
@@ -113,7 +111,7 @@ int RunStatus(const std::vector<std::string>& raw) {
                kStatusName);
   std::string run;
   bool json = false;
-  app.add_option("run", run, "Run directory")->required()->option_text("RUN");
+  app.add_option("RUN", run, "Run directory")->required()->option_text(" ");
   app.add_flag("--json", json, "Print one JSON object");
   if (const auto exit = ParseArguments(app, raw)) return *exit;
   const Status shown = ShowOnce(run, json);
@@ -124,16 +122,16 @@ int RunTop(const std::vector<std::string>& raw) {
   CLI::App app("Watch a run: the screen of `paceline status`, drawn again and again until it ends.",
                kTopName);
   TopArguments arguments;
-  app.option_defaults()->always_capture_default();
-  app.add_option("run", arguments.run, "Run directory")->required()->option_text("RUN");
+  app.add_option("RUN", arguments.run, "Run directory")->required()->option_text(" ");
   app.add_option("--interval", arguments.interval, "Seconds between two looks")
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS=1");
   app.add_flag("--once", arguments.once, "Look once and end");
   app.add_option("--format", arguments.format,
-                 "csv: the table of members for scripts; csv,noheader: without its first line")
-      ->delimiter(',');
+                 "The table of members for scripts; without its first line on request")
+      ->option_text("csv[,noheader]");
   app.footer(
-      "\nCtrl-C ends it; the run does not notice. Without a terminal each look is a block of\n"
+      "Ctrl-C ends it; the run does not notice. Without a terminal each look is a block of\n"
       "lines. NO_COLOR=1 and TERM=dumb are respected.");
   if (const auto exit = ParseArguments(app, raw)) return *exit;
   const auto csv = ParseFormat(arguments.format);
