@@ -39,7 +39,7 @@ struct CoverageResult {
 // ranges of the step's view, and marks them in a bitmap of one epoch at a time. Adds a violation
 // for each epoch with lost samples and for each step that repeats some. `plan` must be valid; the
 // lineage's starts may differ from it in total_samples only. kBadData when the data set is too
-// large for a bitmap. Pure; needs dataset_size / 8 bytes and some 50 ns a sample.
+// large for a bitmap. Pure; needs dataset_size / 8 bytes and some 80 ns a sample.
 Result<CoverageResult> CheckCoverage(const Lineage& lineage, const algo::BatchPlan& plan,
                                      ViolationList* violations);
 

@@ -20,6 +20,7 @@ constexpr std::size_t kReadBytes = 256U << 10;
 
 // Every writer puts the type first.
 constexpr std::string_view kRecordBegin = "{\"type\"";
+constexpr std::string_view kStepBegin = "{\"type\": \"step\"";
 
 Status ReadError(const std::string& path) {
   return Status::Error(Code::kDisk, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
@@ -39,7 +40,7 @@ void RecordStream::Feed(std::string_view bytes, const RecordSink& sink) {
       } else {
         pending_ += part;
       }
-      return;
+      break;
     }
     const std::uint64_t line_bytes = pending_.size() + part.size() + 1;
     if (pending_.empty()) {
@@ -55,30 +56,51 @@ void RecordStream::Feed(std::string_view bytes, const RecordSink& sink) {
 }
 
 void RecordStream::Finish(const RecordSink& sink) {
-  if (pending_.empty() && !oversized_) return;
-  TakeLine(pending_, sink);
+  if (!pending_.empty() || oversized_) TakeLine(pending_, sink);
   line_begin_ += pending_.size();
   pending_.clear();
+  Deliver(sink);
 }
 
 void RecordStream::TakeLine(std::string_view line, const RecordSink& sink) {
   ++line_;
   const bool cut = std::exchange(oversized_, false);
   if (!cut && line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  if (!cut && TryRecord(line, line_begin_, sink)) return;
+  if (!cut && Defer(line)) return;
+  Deliver(sink);
+  if (!cut && TryRecord(line, line_, line_begin_, sink)) return;
   ++damage_.torn;
   if (damage_.first_torn_line == 0) damage_.first_torn_line = line_;
   // The last record on the line is the only one that can be whole: whoever wrote more than one was
   // cut off in the others.
   const std::size_t begin = line.rfind(kRecordBegin);
   if (begin == std::string_view::npos || (begin == 0 && !cut)) return;
-  TryRecord(line.substr(begin), line_begin_ + begin, sink);
+  TryRecord(line.substr(begin), line_, line_begin_ + begin, sink);
 }
 
-bool RecordStream::TryRecord(std::string_view text, std::uint64_t offset, const RecordSink& sink) {
+// Parsing is what costs: a step that nobody will look at is only seen to be whole.
+bool RecordStream::Defer(std::string_view line) {
+  const bool whole_step = detail_ == RecordDetail::kRecentSteps && line.starts_with(kStepBegin) &&
+                          line.ends_with('}') && line.rfind(kRecordBegin) == 0;
+  if (!whole_step) return false;
+  deferred_.push_back({std::string(line), line_, line_begin_});
+  if (deferred_.size() > kRecentStepLines) deferred_.pop_front();
+  return true;
+}
+
+void RecordStream::Deliver(const RecordSink& sink) {
+  for (const DeferredLine& each : std::exchange(deferred_, {})) {
+    if (TryRecord(each.text, each.line, each.offset, sink)) continue;
+    ++damage_.torn;
+    if (damage_.first_torn_line == 0) damage_.first_torn_line = each.line;
+  }
+}
+
+bool RecordStream::TryRecord(std::string_view text, std::uint64_t line, std::uint64_t offset,
+                             const RecordSink& sink) {
   auto record = ParseRecord(text);
   if (record.ok()) {
-    record->line = line_;
+    record->line = line;
     record->offset = offset;
     sink(*record);
     return true;
@@ -86,7 +108,7 @@ bool RecordStream::TryRecord(std::string_view text, std::uint64_t offset, const 
   if (record.status().code() == Code::kProtocol) return false;
   ++damage_.malformed;
   if (damage_.first_malformed_line == 0) {
-    damage_.first_malformed_line = line_;
+    damage_.first_malformed_line = line;
     damage_.first_malformed_text = record.status().message();
   }
   return true;
@@ -109,7 +131,7 @@ Status RecordFile::Open(bool* replaced) {
   device_ = opened.st_dev;
   inode_ = opened.st_ino;
   offset_ = 0;
-  stream_ = RecordStream();
+  stream_ = RecordStream(detail_);
   return {};
 }
 
@@ -120,11 +142,13 @@ Status RecordFile::ReadNew(const RecordSink& sink, bool* grown) {
         ::pread(file_.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset_));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ReadError(path_);
-    if (got == 0) return {};
+    if (got == 0) break;
     *grown = true;
     offset_ += static_cast<std::uint64_t>(got);
     stream_.Feed({buffer.data(), static_cast<std::size_t>(got)}, sink);
   }
+  stream_.Deliver(sink);
+  return {};
 }
 
 Result<RecordFile::Change> RecordFile::Poll(const RecordSink& sink,

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -24,13 +25,24 @@ struct RecordDamage {
   std::string first_malformed_text;
 };
 
+// How much of a file the reader wants.
+enum class RecordDetail {
+  kAll,
+  kRecentSteps,  // of each row of `step` lines that arrive together only the last kRecentStepLines
+};
+constexpr std::size_t kRecentStepLines = 24;
+
 // Cuts a stream of bytes into records, however the bytes arrive. A process that is killed leaves
 // the beginning of a line; what the next process appends then stands on the same line. Such a line
 // counts as torn, and the whole record at its end is still delivered. Thread-compatible.
 class RecordStream {
  public:
-  // The records whose lines are complete now.
+  explicit RecordStream(RecordDetail detail = RecordDetail::kAll) : detail_(detail) {}
+
+  // The records whose lines are complete now; those of recent steps only with Deliver.
   void Feed(std::string_view bytes, const RecordSink& sink);
+  // The recent steps that were fed since the last record of another type. kRecentSteps only.
+  void Deliver(const RecordSink& sink);
   // The end of the file: what is left is a whole record without its newline, or torn.
   void Finish(const RecordSink& sink);
 
@@ -38,21 +50,32 @@ class RecordStream {
   std::uint64_t lines() const { return line_; }
 
  private:
+  struct DeferredLine {
+    std::string text;
+    std::uint64_t line = 0;
+    std::uint64_t offset = 0;
+  };
+
   void TakeLine(std::string_view line, const RecordSink& sink);
-  bool TryRecord(std::string_view text, std::uint64_t offset, const RecordSink& sink);
+  bool Defer(std::string_view line);
+  bool TryRecord(std::string_view text, std::uint64_t line, std::uint64_t offset,
+                 const RecordSink& sink);
 
   std::string pending_;           // the beginning of a line
   bool oversized_ = false;        // that line is beyond all reason: its rest is dropped
   std::uint64_t line_ = 0;        // lines seen
   std::uint64_t line_begin_ = 0;  // offset of the line being read
   RecordDamage damage_;
+  RecordDetail detail_;
+  std::deque<DeferredLine> deferred_;  // whole step lines, not parsed yet
 };
 
 // Follows one file that others append to: each Poll reads only what is new. A file that became
 // shorter or was replaced is read again from its start. Thread-compatible.
 class RecordFile {
  public:
-  explicit RecordFile(std::string path) : path_(std::move(path)) {}
+  explicit RecordFile(std::string path, RecordDetail detail = RecordDetail::kAll)
+      : path_(std::move(path)), detail_(detail), stream_(detail) {}
 
   enum class Change { kNone, kGrown, kReplaced };
 
@@ -71,6 +94,7 @@ class RecordFile {
   Status ReadNew(const RecordSink& sink, bool* grown);
 
   std::string path_;
+  RecordDetail detail_;
   UniqueFd file_;
   dev_t device_ = 0;
   ino_t inode_ = 0;

@@ -99,6 +99,33 @@ TEST(RecordStream, AnEndlessLineTakesNoMemoryAndIsTorn) {
   EXPECT_EQ(stream.damage().torn, 1U);
 }
 
+TEST(RecordStream, RecentStepsAreEnoughForWhoeverSaysSo) {
+  const auto steps = [](int first, int last) {
+    std::string text;
+    for (int i = first; i <= last; ++i) {
+      text += R"({"type": "step", "samples": 1, "step": )" + std::to_string(i) + "}\n";
+    }
+    return text;
+  };
+  Collected all;
+  std::vector<std::uint64_t> seen;
+  const auto sink = [&](const Record& record) {
+    all.Sink()(record);
+    const auto* step = std::get_if<StepRecord>(&record.body);
+    seen.push_back(step == nullptr ? 0 : step->step);
+  };
+  RecordStream stream(RecordDetail::kRecentSteps);
+  stream.Feed(steps(1, 100) + Line("x") + steps(101, 102), sink);
+  EXPECT_EQ(seen.size(), kRecentStepLines + 1) << "the newest may still be left out";
+  EXPECT_EQ(seen.front(), 101 - kRecentStepLines);
+  EXPECT_EQ(all.lines.front(), 101 - kRecentStepLines);
+  stream.Deliver(sink);
+  EXPECT_THAT(std::vector(seen.end() - 3, seen.end()), ElementsAre(0, 101, 102));
+  stream.Feed(R"({"type": "step", "st)" + Line("y") + R"({"type": "step", "st)" + "\n", sink);
+  EXPECT_EQ(all.types.back(), "y");
+  EXPECT_EQ(stream.damage().torn, 2U);
+}
+
 TEST(RecordFile, ReadsOnlyWhatWasAppended) {
   const testing::TempDir dir;
   const std::string path = dir / "events.jsonl";

@@ -17,6 +17,7 @@ namespace paceline::job {
 namespace {
 
 constexpr std::size_t kRecentSteps = 20;  // what "recent" means for speed and lateness
+static_assert(kRecentSteps < kRecentStepLines, "the reader leaves out older steps");
 constexpr std::size_t kKeptEvents = 8;
 constexpr double kSilentSeconds = 5;  // the coordinator writes every second
 constexpr std::size_t kMaxStatusBytes = 16U << 20;
@@ -271,7 +272,7 @@ void RunTracker::MergeEvents(RunSnapshot* snapshot) const {
 
 RunFollower::RunFollower(const std::string& path)
     : path_(path),
-      events_(RunDirectory(path).EventFile()),
+      events_(RunDirectory(path).EventFile(), RecordDetail::kRecentSteps),
       members_(RunDirectory(path).MembersFile()) {}
 
 Result<RunFollower> RunFollower::Open(const std::string& path) {
@@ -299,7 +300,7 @@ Status RunFollower::ReadRecords() {
   // Somebody replaced a file: nothing of what was read holds any more.
   tracker_ = RunTracker();
   members_ = RecordFile(members_.path());
-  events_ = RecordFile(events_.path());
+  events_ = RecordFile(events_.path(), RecordDetail::kRecentSteps);
   return ReadRecords();
 }
 
