@@ -12,6 +12,9 @@ int RunCoordinator(const std::vector<std::string>& arguments);
 int RunBench(const std::vector<std::string>& arguments);
 int RunScalingBench(const std::vector<std::string>& arguments);  // bench scaling
 int RunPerf(const std::vector<std::string>& arguments);
+int RunStatus(const std::vector<std::string>& arguments);
+int RunTop(const std::vector<std::string>& arguments);
+int RunAudit(const std::vector<std::string>& arguments);
 int RunModels(const std::vector<std::string>& arguments);
 int RunDoctor(const std::vector<std::string>& arguments);
 int RunVersion(const std::vector<std::string>& arguments);

@@ -22,6 +22,9 @@ struct Command {
 constexpr Command kCommands[] = {
     {"train", "Train a model", paceline::cli::RunTrain},
     {"launch", "Train on several hosts", paceline::cli::RunLaunch},
+    {"status", "Show where a run stands", paceline::cli::RunStatus},
+    {"top", "Watch a run", paceline::cli::RunTop},
+    {"audit", "Prove that a run used every sample once, or compare two", paceline::cli::RunAudit},
     {"coordinator", "Coordinate an elastic run whose workers something else starts",
      paceline::cli::RunCoordinator},
     {"bench", "Measure against peers and write a report", paceline::cli::RunBench},

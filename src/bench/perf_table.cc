@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_table.h"
 #include "bench/table.h"
 
 namespace paceline::bench {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text_table.h"
 #include "bench/html.h"
 #include "bench/report_parts.h"
 #include "bench/svg_chart.h"

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text_table.h"
+
 namespace paceline::bench {
 
 namespace {
@@ -12,13 +14,6 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr char kNone[] = "—";
 constexpr std::size_t kBatchesPerBlock = 4;  // a label and four columns fit 100 characters
-
-// Code points, which is the width of the letters used here.
-std::size_t DisplayWidth(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
 
 Rows MakeRows(const SingleNodeResults& results, const std::vector<BatchSummary>& batches) {
   const std::string ours = results.systems.empty() ? "" : results.systems[0].name;
@@ -51,27 +46,6 @@ Rows MakeRows(const SingleNodeResults& results, const std::vector<BatchSummary>&
 }
 
 }  // namespace
-
-std::string AlignColumns(const Rows& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
-    }
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - DisplayWidth(row[i]), ' ');
-      line += i == 0 ? row[i] + padding : "   " + padding + row[i];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
 
 std::string FormatRate(const std::optional<Summary>& samples_per_second) {
   if (!samples_per_second) return kNone;

@@ -10,9 +10,6 @@
 
 namespace paceline::bench {
 
-// Rows of cells as aligned UTF-8 text: the first column to the left, the others to the right.
-std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
-
 // The result for a terminal, at most 100 columns wide as long as names are shorter than 24: rows
 // are systems, columns batch sizes; then ratios, memory and notes.
 std::string SingleNodeTable(const SingleNodeResults& results);

@@ -9,7 +9,9 @@ namespace paceline::job {
 
 // Where one run keeps its records:
 //   config.toml    the resolved configuration; can be given back with --config
-//   events.jsonl   one JSON object per line: start, step, evaluate, checkpoint, warning, end
+//   events.jsonl   one JSON object per line: start, view, step, evaluate, checkpoint, end
+//   members.jsonl  the same of the coordinator of an elastic run: who joined, was lost, left
+//   status.json    what the coordinator saw last, replaced about every second
 //   log.txt        what the program logged
 //   checkpoints/   gen-... directories
 //   result.json    the summary, written at the end
@@ -22,6 +24,8 @@ class RunDirectory {
   const std::string& path() const { return path_; }
   std::string ConfigFile() const { return path_ + "/config.toml"; }
   std::string EventFile() const { return path_ + "/events.jsonl"; }
+  std::string MembersFile() const { return path_ + "/members.jsonl"; }
+  std::string StatusFile() const { return path_ + "/status.json"; }
   std::string LogFile() const { return path_ + "/log.txt"; }
   std::string CheckpointDirectory() const { return path_ + "/checkpoints"; }
   std::string ResultFile() const { return path_ + "/result.json"; }

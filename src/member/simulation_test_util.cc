@@ -398,16 +398,10 @@ void Simulation::OnPeer(std::uint64_t id, const PeerMessage& message) {
 
 // ---- records ----------------------------------------------------------------------------------
 
-// The first worker of a view writes what the one before it may have taken with it, in its own
-// name: what comes later in the name of an older generation does not count.
 void Simulation::WriteViewRecord(Worker& worker) {
   if (worker.rank != 0) return;
-  const Model recorded = Audit();
-  for (std::size_t i = recorded.size(); i < worker.model.size(); ++i) {
-    records_.push_back(
-        {false, worker.view->generation.value(), i + 1, worker.model[i].generation});
-  }
-  records_.push_back({true, worker.view->generation.value(), worker.model.size()});
+  records_.push_back({true, worker.view->generation.value(), worker.model.size(),
+                      worker.model.empty() ? 0 : worker.model.back().generation});
 }
 
 // The history that counts, from the records alone.
@@ -419,6 +413,8 @@ Simulation::Model Simulation::Audit() const {
     if (record.view) {
       generation = record.generation;
       if (record.step < model.size()) model.resize(record.step);
+      // Committed, but who kept the records died before it wrote that down.
+      if (record.step == model.size() + 1) model.push_back({model.size(), record.committed_in});
     } else if (record.step == model.size() + 1) {
       model.push_back({record.step - 1, record.committed_in});
     }

@@ -289,8 +289,8 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
     recent_accuracy_ += weight * (accuracy - recent_accuracy_);
     any_step_ = true;
   }
-  last_step_ = JsonObject();
-  last_step_.Add("step", position_.next_step.value())
+  JsonObject record;
+  record.Add("step", position_.next_step.value())
       .Add("samples", position_.samples)
       .Add("loss", outcome.loss)
       .Add("accuracy", accuracy)
@@ -300,11 +300,11 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
       .Add("seconds", ToSeconds(took))
       .Add("phases_ms", PhaseMilliseconds(phases));
   if (environment_.engine != nullptr) {
-    last_step_.AddRaw("busy_seconds", fmt::format("[{:.6f}]", fmt::join(outcome.busy_seconds, ", ")));
+    record.AddRaw("busy_seconds", fmt::format("[{:.6f}]", fmt::join(outcome.busy_seconds, ", ")));
   }
-  if (config_.reproducible) AddStateHash();
+  if (config_.reproducible) AddStateHash(record);
   if (environment_.elastic != nullptr) environment_.elastic->agent().Commit(position_.next_step);
-  Record("step", last_step_);
+  Record("step", record);
   PACELINE_VLOG(1, "step {} loss {} gradient norm {} in {} ms", position_.next_step.value(),
                 outcome.loss, outcome.gradient_norm, 1e3 * ToSeconds(took));
   ShowProgress();
@@ -327,11 +327,11 @@ Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_
 }
 
 // Two runs can then be compared step by step.
-void TrainingRun::AddStateHash() {
+void TrainingRun::AddStateHash(JsonObject& record) const {
   const Trainer::StateHash hash = trainer_->HashState();
   JsonObject tensors;
   for (const auto& [name, value] : hash.tensors) tensors.Add(name, value);
-  last_step_.Add("state", hash.all).Add("tensors", tensors);
+  record.Add("state", hash.all).Add("tensors", tensors);
 }
 
 // Ctrl-C ends the whole run. SIGTERM to one worker of an elastic run only asks that one to leave.

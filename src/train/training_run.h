@@ -99,7 +99,7 @@ class TrainingRun {
   void Warn(const std::string& text);
   void Record(const char* type, const JsonObject& fields);
   void RecordStart();
-  void AddStateHash();
+  void AddStateHash(JsonObject& record) const;
   bool ShouldStopAll() const;
   bool ViewShouldEnd() const;
   void Note(const std::string& text);
@@ -138,7 +138,6 @@ class TrainingRun {
   bool asked_to_leave_ = false;
   bool started_ = false;  // an elastic run: was part of a view
   Generation generation_;
-  JsonObject last_step_;  // as it was or should have been recorded
   job::StragglerReport stragglers_;
   double recent_loss_ = 0, recent_accuracy_ = 0;  // exponential averages
   bool any_step_ = false;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "job/record_tail.h"
 #include "member/membership.h"
 #include "train/training_run.h"
 
@@ -112,15 +111,9 @@ Status TrainingRun::TakeState(const wire::Assignment& view) {
   return Leads() ? RecordView(view, source.from_disk) : Status();
 }
 
-// The worker that kept the records before may have died before it wrote what all had committed.
+// The step of its base is committed, even if the worker that kept the records before died before it
+// wrote that down.
 Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
-  const std::uint64_t recorded = job::LastRecordedStep(directory_.EventFile());
-  for (std::uint64_t step = recorded + 1; step <= position_.next_step.value(); ++step) {
-    const bool known = step == position_.next_step.value() && last_step_.Text() != "{}";
-    JsonObject record = known ? last_step_ : JsonObject().Add("step", step);
-    if (!known) record.Add("samples", std::min(step * plan_.GlobalBatch(), plan_.total_samples));
-    Record("step", record.Add("recovered", true));
-  }
   if (from_disk) RecordStart();
   std::vector<JsonObject> members;
   const algo::ShardLayout& layout = environment_.engine->layout();

@@ -28,6 +28,9 @@ TEST(Paceline, HelpsAtEveryLevel) {
                                                        {"bench", "--help"},
                                                        {"bench", "single-node", "--help"},
                                                        {"bench", "scaling", "--help"},
+                                                       {"status", "--help"},
+                                                       {"top", "--help"},
+                                                       {"audit", "--help"},
                                                        {"models", "--help"},
                                                        {"doctor", "--help"},
                                                        {"version", "--help"}};
