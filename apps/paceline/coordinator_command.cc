@@ -37,11 +37,12 @@ int RunCoordinator(const std::vector<std::string>& arguments) {
       "paceline coordinator");
   app.option_defaults()->always_capture_default();
   job::TrainConfig rules{.min_workers = 1};
-  job::CoordinatorRunOptions options;
+  job::CoordinatorRunOptions options{.shards = 0};
   std::string workers = "1:4";
   app.add_option("run", options.run, "Run directory, for its records and its state")->required();
   app.add_option("--workers", workers, "MIN:MAX");
   app.add_option("--start-workers", rules.start_workers, "Begin with so many (default: MAX)");
+  app.add_option("--shards", options.shards, "Virtual shards of the run (default: MAX)");
   app.add_option("--bind", options.bind,
                  "HOST:PORT to listen on (default: as before, or loopback and any port)");
   app.add_option("--store", options.store,
@@ -52,15 +53,17 @@ int RunCoordinator(const std::vector<std::string>& arguments) {
                  "Seconds to wait with fewer than MIN workers; then exit 14");
   app.add_flag("--new-workers", options.new_workers,
                "Do not wait for the workers of the last view: they are gone");
-  app.footer("Exit codes: 0 training complete, 11 secret, 14 too few workers, 18 somebody else "
-             "coordinates this run; docs/errors.md explains each.");
+  app.footer(
+      "Exit codes: 0 training complete, 11 secret, 14 too few workers, 18 somebody else "
+      "coordinates this run; docs/errors.md explains each.");
   if (const auto exit = ParseArguments(app, arguments)) return *exit;
   Status set = rules.SetWorkers(workers);
   if (set.ok() && !rules.Elastic()) {
     set = Status::Error(Code::kInvalidArgument, "--workers takes MIN:MAX");
   }
   if (!set.ok()) return Fail(app.get_name(), set);
-  rules.shards = rules.workers;
+  if (options.shards == 0) options.shards = static_cast<std::uint64_t>(rules.workers);
+  rules.shards = static_cast<std::int64_t>(options.shards);
   if (rules.start_workers == 0) rules.start_workers = rules.workers;
   const Status ended = Coordinate(rules, options);
   return ended.ok() ? 0 : Fail(app.get_name(), ended);

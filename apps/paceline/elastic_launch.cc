@@ -1,6 +1,10 @@
 #include "paceline/elastic_launch.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -38,20 +42,22 @@ std::string CutFault(const std::vector<job::ChaosEvent>& chaos, std::uint64_t sl
 }
 
 std::vector<std::string> CoordinatorCommand(const job::TrainConfig& config, bool restarted) {
-  std::vector<std::string> argv{ExecutableDirectory() + "/paceline",
-                                "coordinator",
-                                config.run,
-                                "--workers",
-                                fmt::format("{}:{}", config.min_workers,
-                                            std::min(config.workers, config.shards)),
-                                "--start-workers",
-                                std::to_string(config.start_workers),
-                                "--heartbeat",
-                                fmt::format("{}", config.heartbeat),
-                                "--dead-timeout",
-                                fmt::format("{}", config.dead_timeout),
-                                "--elastic-timeout",
-                                fmt::format("{}", config.elastic_timeout)};
+  std::vector<std::string> argv{
+      ExecutableDirectory() + "/paceline",
+      "coordinator",
+      config.run,
+      "--workers",
+      fmt::format("{}:{}", config.min_workers, std::min(config.workers, config.shards)),
+      "--shards",
+      std::to_string(config.shards),
+      "--start-workers",
+      std::to_string(config.start_workers),
+      "--heartbeat",
+      fmt::format("{}", config.heartbeat),
+      "--dead-timeout",
+      fmt::format("{}", config.dead_timeout),
+      "--elastic-timeout",
+      fmt::format("{}", config.elastic_timeout)};
   if (!config.store.empty()) argv.insert(argv.end(), {"--store", config.store});
   if (!restarted) argv.emplace_back("--new-workers");
   return argv;
@@ -90,18 +96,20 @@ Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std:
   std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
   environment["PACELINE_SECRET"] = secret.ToHex();
 
-  job::ElasticLaunchOptions options{.run = config.run,
-                                    .start_workers = static_cast<std::uint64_t>(config.start_workers),
-                                    .slots = slots,
-                                    .restarts = config.restarts,
-                                    .quiet = config.quiet,
-                                    .chaos = chaos};
+  job::ElasticLaunchOptions options{
+      .run = config.run,
+      .start_workers = static_cast<std::uint64_t>(config.start_workers),
+      .slots = slots,
+      .restarts = config.restarts,
+      .quiet = config.quiet,
+      .chaos = chaos};
   options.coordinator = [&](bool restarted) {
     return job::ChildSpec{.argv = CoordinatorCommand(config, restarted),
                           .environment = environment,
                           .label = "coordinator",
                           .rank = Rank(slots)};
   };
+  std::set<std::uint64_t> cuts;  // once each, not again for a replacement
   options.worker = [&](std::uint64_t slot, const std::string& endpoint) {
     job::ChildSpec child{.argv = worker,
                          .environment = environment,
@@ -119,9 +127,8 @@ Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std:
                                        .local_world = slots,
                                        .coordinator = endpoint};
     for (const auto& [name, value] : job::ToVariables(place)) child.environment[name] = value;
-    if (const std::string cut = CutFault(chaos, slot); !cut.empty()) {
-      child.environment["PACELINE_FAULTS"] = cut;
-    }
+    const std::string cut = CutFault(chaos, slot);
+    if (!cut.empty() && cuts.insert(slot).second) child.environment["PACELINE_FAULTS"] = cut;
     return child;
   };
   auto code = job::RunElasticLauncher(options);

@@ -24,9 +24,9 @@ class Id {
 
 using Rank = Id<struct RankTag>;              // position of a worker in the current view
 using Generation = Id<struct GenerationTag>;  // of a view or of a checkpoint; only ever grows
-using MemberId = Id<struct MemberTag>;        // of a process that joined a job; from 1, never reused
-using Step = Id<struct StepTag>;              // optimiser steps since the start of the run
-using ShardId = Id<struct ShardTag>;          // virtual shard, 0 .. V-1
+using MemberId = Id<struct MemberTag>;  // of a process that joined a job; from 1, never reused
+using Step = Id<struct StepTag>;        // optimiser steps since the start of the run
+using ShardId = Id<struct ShardTag>;    // virtual shard, 0 .. V-1
 
 }  // namespace paceline
 

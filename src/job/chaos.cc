@@ -72,11 +72,12 @@ std::vector<ChaosEvent> RandomEvents(std::uint64_t seed, std::uint64_t count, st
   CounterRng random(seed, Purpose::kTest, 6, 0);
   std::vector<ChaosEvent> events;
   for (std::uint64_t i = 0; i < count; ++i) {
-    constexpr ChaosKind kMix[] = {ChaosKind::kKill, ChaosKind::kKill, ChaosKind::kKill,
+    constexpr ChaosKind kMix[] = {ChaosKind::kKill, ChaosKind::kKill,  ChaosKind::kKill,
                                   ChaosKind::kStop, ChaosKind::kLeave, ChaosKind::kJoin};
     ChaosEvent event{.kind = kMix[random.Below(6)]};
     event.worker = random.Below(static_cast<std::uint32_t>(workers));
-    event.step = 1 + random.Below(static_cast<std::uint32_t>(std::max<std::uint64_t>(steps, 2) - 1));
+    event.step =
+        1 + random.Below(static_cast<std::uint32_t>(std::max<std::uint64_t>(steps, 2) - 1));
     if (event.kind == ChaosKind::kStop) {
       event.duration = std::chrono::milliseconds(100 + random.Below(3'000));
     }
@@ -106,9 +107,10 @@ Result<std::vector<ChaosEvent>> ParseChaos(const std::string& text, std::uint64_
     left.remove_prefix(std::min(left.size(), part.size() + 1));
     const Status bad = Status::Error(
         Code::kInvalidArgument,
-        fmt::format("--chaos: '{}' is not like kill=worker:1@step40, stop=worker:1@step40:6s, "
-                    "cut=..., leave=..., join=@step40, kill=coordinator@step40 or random=SEED:COUNT",
-                    part));
+        fmt::format(
+            "--chaos: '{}' is not like kill=worker:1@step40, stop=worker:1@step40:6s, "
+            "cut=..., leave=..., join=@step40, kill=coordinator@step40 or random=SEED:COUNT",
+            part));
     if (Take(part, "random=")) {
       const auto seed = TakeNumber(part);
       const auto count = seed && Take(part, ":") ? TakeNumber(part) : std::nullopt;

@@ -31,9 +31,9 @@ TEST(ChaosTest, ReadsEveryKindAndSortsBySteps) {
 
 TEST(ChaosTest, NamesThePartThatIsWrong) {
   for (const char* text :
-       {"kill", "kill=worker:1", "kill=worker:9@step1", "stop=worker:1@step4", "burn=worker:1@step4",
-        "stop=worker:1@step4:6h", "kill=worker:x@step4", "kill=worker:1@step4:6s", "random=1",
-        "join=worker:1@step4", "stop=coordinator@step4:1s"}) {
+       {"kill", "kill=worker:1", "kill=worker:9@step1", "stop=worker:1@step4",
+        "burn=worker:1@step4", "stop=worker:1@step4:6h", "kill=worker:x@step4",
+        "kill=worker:1@step4:6s", "random=1", "join=worker:1@step4", "stop=coordinator@step4:1s"}) {
     EXPECT_THAT(ParseChaos(std::string("join=@step1,") + text, 3, 200),
                 StatusIs(Code::kInvalidArgument, HasSubstr(std::string("'") + text + "'")))
         << text;

@@ -30,20 +30,25 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-JsonObject SeatJson(const wire::Assignment::Seat& seat) {
+JsonObject SeatJson(const wire::Assignment::Seat& seat, const algo::ShardLayout& layout) {
   return JsonObject()
       .Add("member", seat.member.value())
       .Add("rank", seat.at.rank.value())
       .Add("host", seat.at.host)
       .Add("pid", seat.pid)
-      .Add("step", seat.progress.next_step.value());
+      .Add("step", seat.progress.next_step.value())
+      .Add("first_shard", layout.begin(seat.at.rank).value())
+      .Add("end_shard", layout.end(seat.at.rank).value());
 }
 
 // The coordinator's own records.
 class Records {
  public:
-  Records(EventLog log, std::string status_file, const Clock& clock)
-      : log_(std::move(log)), status_file_(std::move(status_file)), clock_(clock) {}
+  Records(EventLog log, std::string status_file, std::uint64_t shards, const Clock& clock)
+      : log_(std::move(log)),
+        status_file_(std::move(status_file)),
+        shards_(shards),
+        clock_(clock) {}
 
   void Write(const char* type, const JsonObject& fields) {
     const Status written = log_.Write(type, fields);
@@ -63,7 +68,10 @@ class Records {
     }
     if (!note.seats.empty()) {
       std::vector<JsonObject> members;
-      for (const wire::Assignment::Seat& seat : note.seats) members.push_back(SeatJson(seat));
+      const auto layout = algo::ShardLayout::Even(shards_, note.seats.size());
+      for (const wire::Assignment::Seat& seat : note.seats) {
+        members.push_back(SeatJson(seat, layout));
+      }
       json.Add("members", members);
     }
     Write(note.type.c_str(), json);
@@ -89,17 +97,18 @@ class Records {
           .Add("rss_bytes", line.rss_bytes);
       members.push_back(one);
     }
-    const Status written = WriteTextFile(status_file_, JsonObject()
-                                                           .Add("unix", clock_.UnixSeconds())
-                                                           .Add("generation", status.generation.value())
-                                                           .Add("state", RunPhaseName(status.phase))
-                                                           .Add("reason", status.reason)
-                                                           .Add("have", status.have)
-                                                           .Add("min", status.min)
-                                                           .Add("max", status.max)
-                                                           .Add("members", members)
-                                                           .Text() +
-                                                           "\n");
+    const Status written =
+        WriteTextFile(status_file_, JsonObject()
+                                            .Add("unix", clock_.UnixSeconds())
+                                            .Add("generation", status.generation.value())
+                                            .Add("state", RunPhaseName(status.phase))
+                                            .Add("reason", status.reason)
+                                            .Add("have", status.have)
+                                            .Add("min", status.min)
+                                            .Add("max", status.max)
+                                            .Add("members", members)
+                                            .Text() +
+                                        "\n");
     if (!written.ok() && !status_failed_) PACELINE_LOG(Warning, "{}", written.message());
     status_failed_ = !written.ok();
   }
@@ -107,6 +116,7 @@ class Records {
  private:
   EventLog log_;
   std::string status_file_;
+  std::uint64_t shards_;
   const Clock& clock_;
   bool status_failed_ = false;
 };
@@ -163,22 +173,24 @@ Status RunCoordinator(const CoordinatorRunOptions& options, const Clock& clock) 
       options.store.empty() ? "file:" + options.run + "/coordinator.log" : options.store;
   PACELINE_ASSIGN(
       const auto store,
-      store::OpenStateStore(where, {.id = id, .owner = fmt::format("pid {} host {}", ::getpid(), HostName())}));
+      store::OpenStateStore(
+          where, {.id = id, .owner = fmt::format("pid {} host {}", ::getpid(), HostName())}));
   PACELINE_ASSIGN(const member::CoordinatorState state, LoadState(*store, options.new_workers));
   PACELINE_ASSIGN(const net::Endpoint bind, ChooseBind(options));
   PACELINE_ASSIGN(EventLog log, EventLog::Open(options.run + "/members.jsonl", clock));
-  Records records(std::move(log), options.run + "/status.json", clock);
+  Records records(std::move(log), options.run + "/status.json", options.shards, clock);
   net::Loop loop;
-  PACELINE_ASSIGN(const auto coordinator,
-                  member::Coordinator::Start(
-                      loop, clock,
-                      {.bind = bind,
-                       .secret = options.secret,
-                       .membership = options.membership,
-                       .state = state,
-                       .save = [&](const member::CoordinatorState& s) { return store->Save(s.Encode()); },
-                       .on_note = [&](const member::Note& note) { records.Write(note); },
-                       .on_status = [&](const member::MembershipStatus& s) { records.Write(s); }}));
+  PACELINE_ASSIGN(
+      const auto coordinator,
+      member::Coordinator::Start(
+          loop, clock,
+          {.bind = bind,
+           .secret = options.secret,
+           .membership = options.membership,
+           .state = state,
+           .save = [&](const member::CoordinatorState& s) { return store->Save(s.Encode()); },
+           .on_note = [&](const member::Note& note) { records.Write(note); },
+           .on_status = [&](const member::MembershipStatus& s) { records.Write(s); }}));
   records.Write("coordinator", JsonObject()
                                    .Add("pid", ::getpid())
                                    .Add("endpoint", coordinator->endpoint().ToString())

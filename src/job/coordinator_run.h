@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -13,11 +14,12 @@
 namespace paceline::job {
 
 struct CoordinatorRunOptions {
-  std::string run;   // directory for its records and, by default, its state
-  std::string bind;  // "host:port"; empty: where it was before, or loopback and any port
+  std::string run;    // directory for its records and, by default, its state
+  std::string bind;   // "host:port"; empty: where it was before, or loopback and any port
   std::string store;  // empty: a file in the run directory
   net::Secret secret = net::Secret::Open();
   member::MembershipOptions membership;
+  std::uint64_t shards = 1;  // of the run, for the records
   bool new_workers = false;  // those of the last view are known to be gone
   std::function<bool()> stopped;
 };

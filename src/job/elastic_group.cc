@@ -33,7 +33,7 @@ ElasticGroup::~ElasticGroup() = default;
 
 // A new socket for every view: whoever still calls for an older one finds nobody.
 Status ElasticGroup::Listen() {
-  const std::string host = !options_.group.bind.empty()          ? options_.group.bind
+  const std::string host = !options_.group.bind.empty()         ? options_.group.bind
                            : net::IsLoopback(coordinator_.host) ? "127.0.0.1"
                                                                 : net::AddressTowards(coordinator_);
   PACELINE_ASSIGN(

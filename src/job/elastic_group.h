@@ -23,12 +23,12 @@ struct ElasticOptions {
   std::string coordinator;   // "host:port"
   std::uint64_t shards = 1;  // of the run; each view spreads them over its members
   std::function<std::size_t(const algo::ShardLayout&)> arena_bytes;
-  GroupOptions group;  // what all views have in common
+  GroupOptions group;                           // what all views have in common
   std::chrono::milliseconds patience{600'000};  // with a coordinator that stays away
 };
 
-// A worker's place in a run whose members come and go: one group after the other. Thread-compatible;
-// used by the thread that trains.
+// A worker's place in a run whose members come and go: one group after the other.
+// Thread-compatible; used by the thread that trains.
 class ElasticGroup {
  public:
   // Registers; the worker is not part of a view yet. Errors as member::Agent::Join.

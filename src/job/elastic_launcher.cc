@@ -53,7 +53,7 @@ class ElasticLaunch {
   struct Slot {
     std::optional<RunningChild> child;
     Instant started{};
-    std::optional<Instant> start_at;    // a replacement is due
+    std::optional<Instant> start_at;     // a replacement is due
     std::optional<Instant> continue_at;  // SIGCONT
     milliseconds pause = kFirstPause;
     bool leaving = false;  // we asked it to go

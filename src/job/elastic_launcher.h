@@ -17,7 +17,7 @@ struct ElasticLaunchOptions {
   std::string program = "paceline train";  // as messages name it
   std::string run;                         // directory of the run
   std::uint64_t start_workers = 1;
-  std::uint64_t slots = 1;     // workers at the same time, at most
+  std::uint64_t slots = 1;      // workers at the same time, at most
   std::int64_t restarts = 100;  // workers that are started again, in all
   bool quiet = false;
   std::vector<ChaosEvent> chaos;  // in order of steps

@@ -19,12 +19,11 @@ Result<EventLog> EventLog::Open(const std::string& path, const Clock& clock) {
 }
 
 Status EventLog::Write(std::string_view type, const JsonObject& fields) {
-  std::string line =
-      JsonObject()
-          .Add("type", type)
-          .Add("time", ToSeconds(clock_->Now() - start_))
-          .Add("unix", clock_->UnixSeconds())
-          .Text();
+  std::string line = JsonObject()
+                         .Add("type", type)
+                         .Add("time", ToSeconds(clock_->Now() - start_))
+                         .Add("unix", clock_->UnixSeconds())
+                         .Text();
   const std::string body = fields.Text();
   if (body.size() > 2) line = line.substr(0, line.size() - 1) + ", " + body.substr(1);
   line += '\n';

@@ -22,8 +22,7 @@ void FlightRecorder::Add(const char* what, std::uint64_t step, std::uint64_t det
 
 Status FlightRecorder::Dump(const std::string& path, const std::string& why) const {
   const Instant now = clock_.Now();
-  std::string text =
-      JsonObject().Add("unix", clock_.UnixSeconds()).Add("why", why).Text() + "\n";
+  std::string text = JsonObject().Add("unix", clock_.UnixSeconds()).Add("why", why).Text() + "\n";
   {
     const MutexLock lock(mutex_);
     const std::uint64_t kept = std::min<std::uint64_t>(count_, ring_.size());

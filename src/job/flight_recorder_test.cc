@@ -12,8 +12,8 @@
 namespace paceline::job {
 namespace {
 
-using testing::IsOk;
 using ::testing::HasSubstr;
+using testing::IsOk;
 using ::testing::Not;
 
 std::string Read(const std::string& path) {

@@ -245,13 +245,13 @@ Result<std::unique_ptr<Group>> Group::FromView(net::Loop& loop,
   parts->options.launch.rank = self;
   parts->loop = &loop;
   parts->acceptor = std::move(acceptor);
-  PACELINE_ASSIGN(parts->mesh,
-                  net::Mesh::Connect(loop, *parts->acceptor, view,
-                                     {.secret = options.secret.value_or(net::Secret::Open()),
-                                      .self = self,
-                                      .deadline = std::chrono::steady_clock::now() +
-                                                  options.join_timeout,
-                                      .stop = stop}));
+  PACELINE_ASSIGN(
+      parts->mesh,
+      net::Mesh::Connect(loop, *parts->acceptor, view,
+                         {.secret = options.secret.value_or(net::Secret::Open()),
+                          .self = self,
+                          .deadline = std::chrono::steady_clock::now() + options.join_timeout,
+                          .stop = stop}));
   parts->on_stop.emplace(stop, [mesh = parts->mesh.get()] {
     mesh->Abort({.code = Code::kAborted, .text = "the view ends"});
   });

@@ -123,9 +123,21 @@ TEST(EventLog, WritesOneJsonObjectPerLine) {
   clock.Advance(std::chrono::milliseconds(1500));
   ASSERT_THAT(log->Write("step", JsonObject().Add("step", 7).Add("loss", std::nan(""))), IsOk());
   ASSERT_THAT(log->Write("end", JsonObject()), IsOk());
-  EXPECT_EQ(ReadFile(dir / "events.jsonl"),
-            "{\"type\": \"step\", \"time\": 1.5, \"step\": 7, \"loss\": null}\n"
-            "{\"type\": \"end\", \"time\": 1.5}\n");
+  EXPECT_EQ(
+      ReadFile(dir / "events.jsonl"),
+      "{\"type\": \"step\", \"time\": 1.5, \"unix\": 1700000000, \"step\": 7, \"loss\": null}\n"
+      "{\"type\": \"end\", \"time\": 1.5, \"unix\": 1700000000}\n");
+}
+
+TEST(EventLog, StartsANewLineAfterOneThatWasCutShort) {
+  const TempDir dir;
+  const std::string path = dir / "events.jsonl";
+  ASSERT_THAT(WriteTextFile(path, "{\"type\": \"st"), IsOk());
+  FakeClock clock;
+  auto log = EventLog::Open(path, clock);
+  ASSERT_THAT(log, IsOk());
+  ASSERT_THAT(log->Write("end", JsonObject()), IsOk());
+  EXPECT_THAT(ReadFile(path), HasSubstr("\"st\n{\"type\": \"end\""));
 }
 
 TEST(EventLog, AFullDiskIsReportedOnce) {

@@ -60,8 +60,7 @@ Status CheckElastic(const TrainConfig& config) {
                                    "--workers MIN:MAX");
   }
   PACELINE_TRY(Within("--workers: the least", config.min_workers, std::int64_t{1}, config.workers));
-  PACELINE_TRY(
-      Within("--start-workers", config.start_workers, config.min_workers, config.workers));
+  PACELINE_TRY(Within("--start-workers", config.start_workers, config.min_workers, config.workers));
   PACELINE_TRY(Within("--heartbeat", config.heartbeat, 0.01, 3600.0));
   PACELINE_TRY(Within("--dead-timeout", config.dead_timeout, 4 * config.heartbeat, 36000.0));
   PACELINE_TRY(Within("--elastic-timeout", config.elastic_timeout, 0.0, 1e7));

@@ -22,16 +22,16 @@ struct TrainConfig {
   std::string bad_record = "fail";       // or skip
   std::int64_t prefetch = 2;             // steps prepared in advance
 
-  std::string strategy;  // empty: local for one worker, else allreduce
-  std::int64_t workers = 1;      // of an elastic run: the most
-  std::int64_t min_workers = 0;  // 0: not elastic
-  std::int64_t start_workers = 0;  // of an elastic run; 0: the most
-  double elastic_timeout = 600;  // seconds to wait with too few workers
-  double heartbeat = 0.5;        // seconds
-  double dead_timeout = 5;       // seconds of silence after which a worker is replaced
-  std::int64_t restarts = 100;   // workers that are started again after they died
-  std::string store;             // of the coordinator; empty: a file in the run directory
-  std::string chaos;             // faults to inject; empty: none
+  std::string strategy;                // empty: local for one worker, else allreduce
+  std::int64_t workers = 1;            // of an elastic run: the most
+  std::int64_t min_workers = 0;        // 0: not elastic
+  std::int64_t start_workers = 0;      // of an elastic run; 0: the most
+  double elastic_timeout = 600;        // seconds to wait with too few workers
+  double heartbeat = 0.5;              // seconds
+  double dead_timeout = 5;             // seconds of silence after which a worker is replaced
+  std::int64_t restarts = 100;         // workers that are started again after they died
+  std::string store;                   // of the coordinator; empty: a file in the run directory
+  std::string chaos;                   // faults to inject; empty: none
   std::string engine = "native";       // gloo, mpi
   std::string placement = "auto";      // none: workers are not pinned to CPUs
   std::string shared_memory = "auto";  // off: also workers of one host talk over TCP

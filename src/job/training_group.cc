@@ -65,8 +65,8 @@ Result<std::unique_ptr<ElasticGroup>> JoinElasticGroup(const TrainConfig& config
                  .shared_memory = config.shared_memory != "off",
                  .timeout = config.CollectiveTimeout(),
                  .fingerprint = Fingerprint(config)},
-       .patience = std::chrono::milliseconds(
-           static_cast<std::int64_t>(config.elastic_timeout * 1000))},
+       .patience =
+           std::chrono::milliseconds(static_cast<std::int64_t>(config.elastic_timeout * 1000))},
       clock);
 }
 

@@ -51,8 +51,8 @@ Result<std::unique_ptr<Agent>> Agent::Join(net::Loop& loop, const Clock& clock,
                                            const AgentOptions& options) {
   PACELINE_ASSIGN(const wire::Nonce nonce, net::MakeNonce());
   std::unique_ptr<Agent> agent(new Agent(loop, clock, options, wire::LoadU64(nonce.data())));
-  agent->thread_ = StartThread(
-      "agent", [raw = agent.get()](const std::stop_token& stop) { raw->Run(stop); });
+  agent->thread_ =
+      StartThread("agent", [raw = agent.get()](const std::stop_token& stop) { raw->Run(stop); });
   const std::string where = "joining the run at " + options.coordinator.ToString();
   const MutexLock lock(agent->mutex_);
   while (!agent->logic_.registered()) {
@@ -88,14 +88,13 @@ void Agent::Run(const std::stop_token& stop) {
 
 Status Agent::Connect(const std::stop_token& stop) {
   const Instant tried = clock_.Now();
-  auto connection =
-      net::ConnectTo(loop_, options_.coordinator, "the coordinator",
-                     {.secret = options_.secret,
-                      .self = {wire::Role::kWorker, Rank(0)},
-                      .context = {},
-                      .deadline = steady_clock::now() + kConnectSlice,
-                      .stop = stop,
-                      .once = true});
+  auto connection = net::ConnectTo(loop_, options_.coordinator, "the coordinator",
+                                   {.secret = options_.secret,
+                                    .self = {wire::Role::kWorker, Rank(0)},
+                                    .context = {},
+                                    .deadline = steady_clock::now() + kConnectSlice,
+                                    .stop = stop,
+                                    .once = true});
   const MutexLock lock(mutex_);
   if (connection.status().code() == Code::kNotFound) logic_.OnRefused(tried);
   if (!connection.ok()) return connection.status();

@@ -32,7 +32,7 @@ struct AgentOptions {
 
 // What a worker is told next.
 struct Directive {
-  std::optional<wire::Assignment> view;   // work in this view
+  std::optional<wire::Assignment> view;  // work in this view
   std::optional<wire::Release> release;  // or go
 };
 
@@ -54,8 +54,7 @@ class Agent {
   void SetReady();
   // Waits for the first or the next view. A release with kUnavailable when the coordinator stays
   // away for longer than `patience`, with kAborted when `interrupted` says so.
-  Directive AwaitView(std::chrono::milliseconds patience,
-                      const std::function<bool()>& interrupted);
+  Directive AwaitView(std::chrono::milliseconds patience, const std::function<bool()>& interrupted);
   // Gives up the current view; the worker now listens at `address`.
   void Stop(const std::string& address, std::uint64_t blamed, const std::string& why);
 

@@ -115,8 +115,8 @@ class Coordinator::Impl : public std::enable_shared_from_this<Impl> {
       } else if (auto* save = std::get_if<SaveState>(&action)) {
         const Status saved = options_.save ? options_.save(save->state) : Status();
         if (!saved.ok()) {
-          return EndOnLoop({saved.code(), "the coordinator's state cannot be saved: " +
-                                              saved.message()});
+          return EndOnLoop(
+              {saved.code(), "the coordinator's state cannot be saved: " + saved.message()});
         }
       } else if (auto* note = std::get_if<Note>(&action)) {
         if (options_.on_note) options_.on_note(*note);
@@ -130,8 +130,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Impl> {
     const auto found = guests_.find(to);
     if (found == guests_.end()) return;
     auto bytes = std::make_shared<std::vector<std::byte>>(wire::EncodeControl(message));
-    found->second.connection->Send(wire::FrameType::kControl, 0, *bytes,
-                                   [bytes](const Status&) {});
+    found->second.connection->Send(wire::FrameType::kControl, 0, *bytes, [bytes](const Status&) {});
   }
 
   void HangUpOnLoop(const CloseConnection& close) {

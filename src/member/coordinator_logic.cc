@@ -108,9 +108,9 @@ Actions CoordinatorLogic::OnRegister(ConnectionId connection, const wire::Regist
   } else if (message.generation == Generation(0)) {
     Add(connection, message);  // new, or known to a coordinator that died before it had a view
   } else {
-    actions_.emplace_back(CloseConnection{
-        connection, Code::kFenced,
-        fmt::format("{} is not part of this run any more", Name(message.member))});
+    actions_.emplace_back(
+        CloseConnection{connection, Code::kFenced,
+                        fmt::format("{} is not part of this run any more", Name(message.member))});
   }
   return Take();
 }
@@ -133,7 +133,9 @@ void CoordinatorLogic::Add(ConnectionId connection, const wire::Register& messag
                  .heard = now_,
                  .progress = message.progress,
                  .ready = message.ready};
-  Tell({.type = "join", .member = id, .why = message.self.host,
+  Tell({.type = "join",
+        .member = id,
+        .why = message.self.host,
         .numbers = {{"pid", static_cast<double>(message.pid)}}});
   Welcome(people_[id], id);
   if (message.ready) OnReady();
@@ -164,9 +166,9 @@ void CoordinatorLogic::Return(Iterator who, ConnectionId connection,
 }
 
 void CoordinatorLogic::Welcome(const Person& person, MemberId id) {
-  Send(person, wire::Registered{id, state_.cluster,
-                                static_cast<std::uint64_t>(options_.heartbeat.count()),
-                                static_cast<std::uint64_t>(options_.dead.count())});
+  Send(person,
+       wire::Registered{id, state_.cluster, static_cast<std::uint64_t>(options_.heartbeat.count()),
+                        static_cast<std::uint64_t>(options_.dead.count())});
 }
 
 void CoordinatorLogic::OnReady() {
@@ -357,7 +359,8 @@ void CoordinatorLogic::TryToForm() {
   if (phase_ != RunPhase::kWaiting) {
     phase_ = RunPhase::kWaiting;
     waiting_since_ = now_;
-    Tell({.type = "waiting", .why = change_why_,
+    Tell({.type = "waiting",
+          .why = change_why_,
           .numbers = {{"have", static_cast<double>(seats.size())},
                       {"need", static_cast<double>(options_.min_workers)}}});
   }
@@ -398,8 +401,8 @@ Actions CoordinatorLogic::OnTick(Instant now) {
   if (phase_ == RunPhase::kStarting) TryToForm();
   if (phase_ == RunPhase::kWaiting && now - waiting_since_ >= options_.elastic_timeout) {
     End(Code::kBelowMinWorkers,
-        fmt::format("{} of at least {} workers for {} s", Candidates().size(),
-                    options_.min_workers, options_.elastic_timeout.count() / 1000));
+        fmt::format("{} of at least {} workers for {} s", Candidates().size(), options_.min_workers,
+                    options_.elastic_timeout.count() / 1000));
   }
   if (phase_ == RunPhase::kChanging && now - stopping_since_ >= options_.stop_timeout) {
     CheckStopping();
@@ -479,8 +482,8 @@ MembershipStatus CoordinatorLogic::StatusAt(Instant now) const {
                           .min = options_.min_workers,
                           .max = options_.max_workers};
   for (const auto& [id, person] : people_) {
-    const auto seat =
-        std::ranges::find(state_.view, id, [](const CoordinatorState::Seat& s) { return s.member; });
+    const auto seat = std::ranges::find(state_.view, id,
+                                        [](const CoordinatorState::Seat& s) { return s.member; });
     const bool in_view = seat != state_.view.end();
     if (in_view && !person.leaving) ++status.have;
     status.members.push_back(

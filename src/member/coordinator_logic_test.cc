@@ -302,8 +302,11 @@ TEST_F(CoordinatorLogicTest, AWorkerThatOthersCannotReachIsSentAway) {
   for (const std::uint64_t worker : {1, 2, 3}) Join(worker);
   for (int attempt = 0; attempt < 5 && !Noted("evict"); ++attempt) {
     for (const std::uint64_t worker : {1, 2, 3}) {
-      Say(worker, wire::Stopped{saved_->generation, {true, Step(5)}, "127.0.0.1:9",
-                                worker == 3 ? kNobody : 2, "no connection to rank 2"});
+      Say(worker, wire::Stopped{saved_->generation,
+                                {true, Step(5)},
+                                "127.0.0.1:9",
+                                worker == 3 ? kNobody : 2,
+                                "no connection to rank 2"});
     }
   }
   EXPECT_TRUE(Noted("evict"));

@@ -18,7 +18,7 @@ namespace paceline::member {
 struct MembershipOptions {
   std::uint64_t min_workers = 1;
   std::uint64_t max_workers = 1;
-  std::uint64_t start_workers = 1;  // begin when so many are ready...
+  std::uint64_t start_workers = 1;                  // begin when so many are ready...
   std::chrono::milliseconds start_timeout{60'000};  // ...or after this, with the minimum
   std::chrono::milliseconds heartbeat{500};
   std::chrono::milliseconds suspect{2'000};
@@ -85,7 +85,7 @@ struct MembershipStatus {
 
 // Where the state of a new view comes from.
 struct StateSource {
-  Rank root;             // the most advanced; the first one when nobody has a state
+  Rank root;               // the most advanced; the first one when nobody has a state
   bool from_disk = false;  // nobody has: the root restores a checkpoint or starts afresh
   bool transfer = true;    // somebody is not where the root is
 };

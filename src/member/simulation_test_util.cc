@@ -109,8 +109,8 @@ void Simulation::Do(const Actions& actions) {
       if (found == connections_.end()) continue;
       const std::uint64_t id = found->second.first;
       connections_.erase(found);
-      const Instant at = std::max({now_ + Delay(0.1, 10), workers_.at(id).cut_until,
-                                   last_delivery_[id] + Instant(1)});
+      const Instant at = std::max(
+          {now_ + Delay(0.1, 10), workers_.at(id).cut_until, last_delivery_[id] + Instant(1)});
       const bool refused = close->code != Code::kOk;
       ToWorker(id, at - now_, [this, id, c = close->connection, refused](Worker& worker) {
         if (worker.connection != c) return;
@@ -122,8 +122,8 @@ void Simulation::Do(const Actions& actions) {
       last_generation_ = save->state.generation.value();
       saved_ = save->state;
     } else if (const auto* note = std::get_if<Note>(&action)) {
-      Log(fmt::format("coordinator: {} {} {}", note->type,
-                      note->member ? note->member->value() : 0, note->why));
+      Log(fmt::format("coordinator: {} {} {}", note->type, note->member ? note->member->value() : 0,
+                      note->why));
     } else if (const auto* end = std::get_if<EndRun>(&action)) {
       end_ = *end;
     }
@@ -190,8 +190,8 @@ void Simulation::Say(std::uint64_t id, const wire::Control& message) {
   Worker& worker = workers_.at(id);
   const ConnectionId c = worker.connection;
   if (c == 0) return;
-  Instant at = std::max({now_ + Delay(0.1, 10), worker.cut_until + Delay(0.1, 5),
-                         last_said_[id] + Instant(1)});
+  Instant at = std::max(
+      {now_ + Delay(0.1, 10), worker.cut_until + Delay(0.1, 5), last_said_[id] + Instant(1)});
   last_said_[id] = at;
   After(at - now_, [this, c, message] {
     if (connections_.contains(c) && coordinator_) Do(coordinator_->OnMessage(c, message, now_));
@@ -281,20 +281,21 @@ void Simulation::BeginStep(std::uint64_t id) {
   Worker& worker = workers_.at(id);
   worker.logic->Commit(Step(worker.model.size()));
   worker.contributed = false;
-  ToWorker(id, Delay(2, 40), [this, id, g = worker.view->generation,
-                              step = worker.model.size()](Worker& self) {
-    if (!self.view || self.view->generation != g || self.model.size() != step) return;
-    self.contributed = true;
-    if (step == options_.steps && self.rank == 0) checkpoint_ = self.model;  // before the barrier
-    const bool step_end = self.logic->pause_at_step_end();
-    self.contributions[step][self.rank] = step_end;
-    ToPeers(id, {.kind = PeerMessage::kContribution,
-                 .generation = g.value(),
-                 .step = step,
-                 .from = self.rank,
-                 .step_end = step_end});
-    TryCommit(id);
-  });
+  ToWorker(id, Delay(2, 40),
+           [this, id, g = worker.view->generation, step = worker.model.size()](Worker& self) {
+             if (!self.view || self.view->generation != g || self.model.size() != step) return;
+             self.contributed = true;
+             if (step == options_.steps && self.rank == 0)
+               checkpoint_ = self.model;  // before the barrier
+             const bool step_end = self.logic->pause_at_step_end();
+             self.contributions[step][self.rank] = step_end;
+             ToPeers(id, {.kind = PeerMessage::kContribution,
+                          .generation = g.value(),
+                          .step = step,
+                          .from = self.rank,
+                          .step_end = step_end});
+             TryCommit(id);
+           });
 }
 
 void Simulation::TryCommit(std::uint64_t id) {

@@ -65,7 +65,7 @@ class Simulation {
     std::unique_ptr<WorkerLogic> logic;
     bool alive = true;
     Instant paused_until{}, cut_until{};
-    ConnectionId connection = 0;  // 0: none
+    ConnectionId connection = 0;              // 0: none
     std::vector<std::function<void()>> held;  // while paused
     Model model;
     bool has_model = false;
@@ -130,8 +130,9 @@ class Simulation {
   ConnectionId next_connection_ = 1;
 
   std::map<std::uint64_t, Worker> workers_;
-  std::map<std::uint64_t, Instant> last_delivery_;  // to a worker, so that messages keep their order
-  std::map<std::uint64_t, Instant> last_said_;      // by a worker, to the coordinator
+  std::map<std::uint64_t, Instant>
+      last_delivery_;                           // to a worker, so that messages keep their order
+  std::map<std::uint64_t, Instant> last_said_;  // by a worker, to the coordinator
   std::uint64_t next_worker_ = 1;
   std::vector<Record> records_;
   Model checkpoint_;

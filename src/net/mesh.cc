@@ -137,12 +137,12 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(Loop& loop, Acceptor& acceptor, cons
   for (std::uint64_t rank = 0; rank < options.self.value(); ++rank) {
     const wire::Member& member = view.members[rank];
     PACELINE_ASSIGN(const Endpoint endpoint, ParseEndpoint(member.address));
-    PACELINE_ASSIGN(
-        auto connection,
-        ConnectTo(
-            loop, endpoint, MemberName(member),
-            {options.secret, {wire::Role::kWorker, options.self}, context, options.deadline,
-             options.stop}));
+    PACELINE_ASSIGN(auto connection, ConnectTo(loop, endpoint, MemberName(member),
+                                               {options.secret,
+                                                {wire::Role::kWorker, options.self},
+                                                context,
+                                                options.deadline,
+                                                options.stop}));
     PACELINE_CHECK(impl->Add(Rank(rank), std::move(connection)), "we call every rank once");
   }
   PACELINE_TRY(impl->AwaitAll(options.deadline, options.stop));

@@ -103,12 +103,10 @@ Status Secret::WriteFile(const std::string& path) const {
   ::unlink(path.c_str());
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const std::string hex = ToHex() + "\n";
-  if (fd.valid() && ::write(fd.get(), hex.data(), hex.size()) ==
-                        static_cast<ssize_t>(hex.size())) {
+  if (fd.valid() && ::write(fd.get(), hex.data(), hex.size()) == static_cast<ssize_t>(hex.size())) {
     return {};
   }
-  return Status::Error(Code::kDisk,
-                       fmt::format("secret file {}: {}", path, std::strerror(errno)));
+  return Status::Error(Code::kDisk, fmt::format("secret file {}: {}", path, std::strerror(errno)));
 }
 
 wire::Digest Secret::Sign(std::span<const std::byte> message) const {

@@ -409,8 +409,8 @@ Status TrainingRun::EvaluateNow() {
                          .Add("auc", result->auc)
                          .Add("samples", result->samples));
   Note(fmt::format("step {}: held-out accuracy {:.1f} %, loss {:.4f} ({} samples)",
-                             position_.next_step.value(), 100 * result->accuracy, result->loss,
-                             result->samples));
+                   position_.next_step.value(), 100 * result->accuracy, result->loss,
+                   result->samples));
   return {};
 }
 

@@ -125,9 +125,9 @@ Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
                      .Add("members", members)
                      .Add("why", view.why));
   if (view.generation > Generation(1)) {
-    Note(fmt::format("generation {} at step {}: {} worker{} ({})",
-                               view.generation.value(), position_.next_step.value(),
-                               view.seats.size(), view.seats.size() == 1 ? "" : "s", view.why));
+    Note(fmt::format("generation {} at step {}: {} worker{} ({})", view.generation.value(),
+                     position_.next_step.value(), view.seats.size(),
+                     view.seats.size() == 1 ? "" : "s", view.why));
   }
   return {};
 }
@@ -135,8 +135,8 @@ Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
 // What this worker did last, for whoever wants to know why.
 void TrainingRun::DumpFlight(const Status& why) {
   PACELINE_LOG(Info, "generation {} ended: {}", generation_.value(), why.message());
-  const std::string path =
-      fmt::format("{}/flight-{}.jsonl", directory_.path(), environment_.elastic->agent().member().value());
+  const std::string path = fmt::format("{}/flight-{}.jsonl", directory_.path(),
+                                       environment_.elastic->agent().member().value());
   const Status dumped =
       recorder_.Dump(path, fmt::format("generation {}: {}", generation_.value(), why.message()));
   if (!dumped.ok()) PACELINE_LOG(Warning, "{}", dumped.message());

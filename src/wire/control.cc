@@ -223,8 +223,8 @@ Result<Control> DecodeControl(std::span<const std::byte> bytes) {
 }
 
 const char* ControlName(const Control& message) {
-  constexpr const char* kNames[] = {"register", "ready",      "heartbeat",     "stopped",
-                                    "leaving",  "finished",   "registered",    "heartbeat-ack",
+  constexpr const char* kNames[] = {"register", "ready",      "heartbeat",  "stopped",
+                                    "leaving",  "finished",   "registered", "heartbeat-ack",
                                     "pause",    "assignment", "release"};
   static_assert(std::size(kNames) == std::variant_size_v<Control>);
   return kNames[message.index()];

@@ -13,7 +13,14 @@ using ::paceline::testing::StatusIs;
 std::vector<Control> OneOfEach() {
   const Member at{Rank(0), "host", "10.0.0.1:4321", "machine"};
   return {
-      Register{MemberId(3), 77, at, 1234, "model=vgg16;seed=1", Generation(5), true, true,
+      Register{MemberId(3),
+               77,
+               at,
+               1234,
+               "model=vgg16;seed=1",
+               Generation(5),
+               true,
+               true,
                {true, Step(41)}},
       Ready{},
       Heartbeat{9, Step(41), "backward", 120, 1 << 20},
@@ -41,11 +48,13 @@ TEST(ControlTest, WhatIsCutOrLongerIsRefused) {
   for (const Control& message : OneOfEach()) {
     std::vector<std::byte> bytes = EncodeControl(message);
     for (std::size_t length = 0; length < bytes.size(); ++length) {
-      EXPECT_THAT(DecodeControl(std::span(bytes).first(length)), StatusIs(Code::kProtocol, ::testing::_))
+      EXPECT_THAT(DecodeControl(std::span(bytes).first(length)),
+                  StatusIs(Code::kProtocol, ::testing::_))
           << ControlName(message) << " cut at " << length;
     }
     bytes.push_back(std::byte{0});
-    EXPECT_THAT(DecodeControl(bytes), StatusIs(Code::kProtocol, ::testing::_)) << ControlName(message);
+    EXPECT_THAT(DecodeControl(bytes), StatusIs(Code::kProtocol, ::testing::_))
+        << ControlName(message);
   }
 }
 

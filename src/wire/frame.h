@@ -21,13 +21,13 @@ enum class FrameType : std::uint8_t {
   kChallenge = 2,
   kProof = 3,
   kWelcome = 4,
-  kJoin = 16,   // rendezvous: a rank says where it can be reached
-  kView = 17,   // rendezvous: who is in the group
-  kAbort = 18,  // a rank gives up, and whom it blames
-  kLocal = 19,  // ranks on one host agree on shared memory
-  kLeave = 20,  // good-bye: what follows is the end of the connection
+  kJoin = 16,     // rendezvous: a rank says where it can be reached
+  kView = 17,     // rendezvous: who is in the group
+  kAbort = 18,    // a rank gives up, and whom it blames
+  kLocal = 19,    // ranks on one host agree on shared memory
+  kLeave = 20,    // good-bye: what follows is the end of the connection
   kControl = 21,  // between a worker and the coordinator: wire/control.h
-  kData = 32,   // payload of a collective operation
+  kData = 32,     // payload of a collective operation
 };
 
 // Largest payload of a type. Checked before any memory is taken.
