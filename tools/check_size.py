@@ -16,7 +16,7 @@ def check_tree(root):
         for path in sorted((root / top).rglob("*")):
             if path.suffix not in SUFFIXES or "golden" in path.parts:
                 continue
-            is_test = top == "tests" or path.stem.endswith("_test")
+            is_test = top == "tests" or path.stem.endswith(("_test", "_test_util"))
             limit = TEST_LIMIT if is_test else LIMIT
             lines = len(path.read_text().splitlines())
             if lines > limit:

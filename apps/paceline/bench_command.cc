@@ -98,7 +98,8 @@ constexpr char kHelp[] =
     "Usage: paceline bench BENCHMARK [ARGUMENTS]\n\n"
     "Benchmarks:\n"
     "  single-node  Training throughput of one process\n"
-    "  scaling      Training throughput of several workers, alone and together\n\n"
+    "  scaling      Training throughput of several workers, alone and together\n"
+    "  recovery     How long a training stands still when a worker dies\n\n"
     "`paceline bench BENCHMARK --help` shows the flags.\n";
 
 }  // namespace
@@ -107,6 +108,7 @@ int RunBench(const std::vector<std::string>& arguments) {
   const std::string name = arguments.empty() ? "" : arguments.front();
   if (name == "single-node") return SingleNode({arguments.begin() + 1, arguments.end()});
   if (name == "scaling") return RunScalingBench({arguments.begin() + 1, arguments.end()});
+  if (name == "recovery") return RunRecoveryBench({arguments.begin() + 1, arguments.end()});
   if (name == "--help" || name == "-h") {
     fmt::print("{}", kHelp);
     return 0;

@@ -10,7 +10,8 @@ int RunTrain(const std::vector<std::string>& arguments);
 int RunLaunch(const std::vector<std::string>& arguments);
 int RunCoordinator(const std::vector<std::string>& arguments);
 int RunBench(const std::vector<std::string>& arguments);
-int RunScalingBench(const std::vector<std::string>& arguments);  // bench scaling
+int RunScalingBench(const std::vector<std::string>& arguments);   // bench scaling
+int RunRecoveryBench(const std::vector<std::string>& arguments);  // bench recovery
 int RunPerf(const std::vector<std::string>& arguments);
 int RunStatus(const std::vector<std::string>& arguments);
 int RunTop(const std::vector<std::string>& arguments);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "disk/run_lock.h"
+#include "job/audit.h"
 #include "job/chaos.h"
 #include "job/elastic_launcher.h"
 #include "job/launch_environment.h"
@@ -74,6 +75,20 @@ Status PrepareDirectory(const job::TrainConfig& config) {
   return directory.Create();
 }
 
+// After injected faults the run has to prove itself.
+Status AuditAfterChaos(const std::string& run) {
+  PACELINE_ASSIGN(const job::LoadedRun loaded, job::LoadRun(run));
+  PACELINE_ASSIGN(const job::AuditReport audit, job::Audit(loaded));
+  if (!audit.ok()) {
+    return Status::Error(Code::kBadData,
+                         fmt::format("after the chaos the audit finds {} violation(s); see "
+                                     "`paceline audit {}`",
+                                     audit.violations.count(), run));
+  }
+  fmt::print(stderr, "paceline train: after the chaos: audit: exactly once: OK\n");
+  return {};
+}
+
 }  // namespace
 
 Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std::string>& worker) {
@@ -133,6 +148,7 @@ Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std:
   };
   auto code = job::RunElasticLauncher(options);
   ::unlink(SecretFile(config.run).c_str());
+  if (code.ok() && *code == 0 && !chaos.empty()) PACELINE_TRY(AuditAfterChaos(config.run));
   return code;
 }
 

@@ -1,7 +1,6 @@
 #include "collective/local_slots.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace paceline::collective {
 
@@ -48,10 +47,11 @@ Status LocalSlots::AllGather(std::span<std::byte> blocks, Deadline deadline) {
   const std::size_t block = blocks.size() / group_.size();
   for (std::size_t at = 0; at == 0 || at < block; at += slot_bytes_) {
     const std::size_t size = std::min(slot_bytes_, block - at);
-    std::memcpy(Slot(group_.index()), blocks.data() + group_.index() * block + at, size);
+    const auto piece = [&](std::size_t i) { return blocks.subspan(i * block + at, size); };
+    std::ranges::copy(piece(group_.index()), Slot(group_.index()));
     PACELINE_TRY(Meet({.kind = Kind::kGather, .count = size}, deadline));
     for (std::size_t i = 0; i < group_.size(); ++i) {
-      if (i != group_.index()) std::memcpy(blocks.data() + i * block + at, Slot(i), size);
+      if (i != group_.index()) std::copy_n(Slot(i), size, piece(i).begin());
     }
     ++used_;
   }
@@ -61,9 +61,11 @@ Status LocalSlots::AllGather(std::span<std::byte> blocks, Deadline deadline) {
 Status LocalSlots::Broadcast(std::span<std::byte> bytes, std::size_t root, Deadline deadline) {
   for (std::size_t at = 0; at == 0 || at < bytes.size(); at += slot_bytes_) {
     const std::size_t size = std::min(slot_bytes_, bytes.size() - at);
-    if (group_.index() == root) std::memcpy(Slot(root), bytes.data() + at, size);
+    if (group_.index() == root) std::ranges::copy(bytes.subspan(at, size), Slot(root));
     PACELINE_TRY(Meet({.kind = Kind::kBroadcast, .count = size}, deadline));
-    if (group_.index() != root) std::memcpy(bytes.data() + at, Slot(root), size);
+    if (group_.index() != root) {
+      std::copy_n(Slot(root), size, bytes.subspan(at, size).begin());
+    }
     ++used_;
   }
   return {};

@@ -84,6 +84,8 @@ Result<CoordinatorState> CoordinatorState::Decode(std::string_view bytes) {
   return state;
 }
 
+std::string WorkerName(MemberId id) { return fmt::format("worker {}", id.value()); }
+
 StateSource ChooseStateSource(const wire::Assignment& view) {
   StateSource source{.from_disk = true};
   for (const wire::Assignment::Seat& seat : view.seats) {

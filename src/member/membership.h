@@ -83,6 +83,9 @@ struct MembershipStatus {
   std::vector<Line> members;
 };
 
+// "worker 3", for people.
+std::string WorkerName(MemberId id);
+
 // Where the state of a new view comes from.
 struct StateSource {
   Rank root;               // the most advanced; the first one when nobody has a state

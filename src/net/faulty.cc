@@ -13,7 +13,11 @@ namespace {
 class FaultyStream final : public ByteStream {
  public:
   FaultyStream(Loop& loop, std::unique_ptr<ByteStream> inner, const StreamFaults& faults)
-      : loop_(loop), inner_(std::move(inner)), faults_(faults), random_(faults.seed) {}
+      : loop_(loop), inner_(std::move(inner)), faults_(faults), random_(faults.seed) {
+    loop.AtEnd([weak = std::weak_ptr(delayed_)] {
+      if (const auto alive = weak.lock()) *alive = nullptr;
+    });
+  }
 
   void ReadOnLoop(std::span<std::byte> into, Done done) override {
     inner_->ReadOnLoop(into, std::move(done));
@@ -34,7 +38,7 @@ class FaultyStream final : public ByteStream {
     const auto jitter =
         std::chrono::duration_cast<std::chrono::nanoseconds>(faults_.jitter * random_.Uniform());
     if (faults_.delay + jitter == std::chrono::nanoseconds(0)) return Deliver(std::move(done));
-    delayed_ = std::move(done);
+    *delayed_ = std::move(done);
     timer_ = loop_.AfterOnLoop(faults_.delay + jitter, [this] { DeliverDelayed(); });
   }
 
@@ -48,7 +52,7 @@ class FaultyStream final : public ByteStream {
 
  private:
   void DeliverDelayed() {
-    if (Done done = std::exchange(delayed_, nullptr)) Deliver(std::move(done));
+    if (Done done = std::exchange(*delayed_, nullptr)) Deliver(std::move(done));
   }
 
   void Answer(Done done) {
@@ -86,7 +90,7 @@ class FaultyStream final : public ByteStream {
   std::vector<std::byte> bytes_, held_;
   std::uint64_t writes_ = 0, offered_ = 0, written_ = 0;
   std::unique_ptr<Loop::Timer> timer_;
-  Done delayed_;  // until the timer
+  std::shared_ptr<Done> delayed_ = std::make_shared<Done>();  // until the timer
 };
 
 }  // namespace

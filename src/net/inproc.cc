@@ -36,6 +36,12 @@ class Pipe {
     Advance();
   }
 
+  // The loop is gone: what waits here is not answered any more.
+  void Drop() {
+    reader_ = nullptr;
+    writer_ = nullptr;
+  }
+
   void EndOfWriting() {
     ended_ = true;
     Advance();
@@ -116,6 +122,11 @@ class InprocStream final : public ByteStream {
 
 std::pair<std::unique_ptr<ByteStream>, std::unique_ptr<ByteStream>> MakeInprocPair(Loop& loop) {
   const auto there = std::make_shared<Pipe>(loop), back = std::make_shared<Pipe>(loop);
+  for (const auto& pipe : {there, back}) {
+    loop.AtEnd([weak = std::weak_ptr(pipe)] {
+      if (const auto alive = weak.lock()) alive->Drop();
+    });
+  }
   return {std::make_unique<InprocStream>(back, there), std::make_unique<InprocStream>(there, back)};
 }
 

@@ -40,6 +40,13 @@ Loop::~Loop() {
   // Behind everything that was posted before: closing a connection is what frees it.
   Post([context = &impl_->context] { context->stop(); });
   impl_->thread.join();
+  const MutexLock lock(impl_->mutex);
+  for (const auto& task : impl_->at_end) task();
+}
+
+void Loop::AtEnd(std::function<void()> task) {
+  const MutexLock lock(impl_->mutex);
+  impl_->at_end.push_back(std::move(task));
 }
 
 void Loop::Post(std::function<void()> task) { asio::post(impl_->context, std::move(task)); }

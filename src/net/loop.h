@@ -19,6 +19,8 @@ class Loop {
   // Runs `task` on the loop's thread, never inside this call.
   void Post(std::function<void()> task);
   bool OnLoop() const;
+  // Runs `task` when the loop has ended, for whatever would keep itself alive otherwise.
+  void AtEnd(std::function<void()> task);
 
   // A task that runs once, later, unless it is cancelled first. Loop-confined.
   class Timer {

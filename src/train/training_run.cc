@@ -1,7 +1,6 @@
 #include "train/training_run.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -20,12 +19,6 @@ namespace {
 // How fast the shown loss follows: about the last twenty steps.
 constexpr double kRecent = 0.05;
 constexpr std::size_t kEvalBatch = 100;
-
-std::int64_t MaxRssBytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
-}
 
 JsonObject PhaseMilliseconds(const job::PhaseTimes& phases) {
   JsonObject json;
@@ -177,24 +170,6 @@ Status TrainingRun::RestoreFromDisk() {
   return {};
 }
 
-void TrainingRun::RecordStart() {
-  Record("start", JsonObject()
-                      .Add("run", directory_.path())
-                      .Add("model", config_.model)
-                      .Add("step", position_.next_step.value())
-                      .Add("total_steps", plan_.Steps())
-                      .Add("threads", config_.threads)
-                      .Add("workers", config_.workers)
-                      .Add("seed", config_.seed)
-                      .Add("dataset_size", plan_.dataset_size)
-                      .Add("batch", config_.batch)
-                      .Add("shards", config_.shards)
-                      .Add("total_samples", plan_.total_samples)
-                      .Add("group", environment_.group));
-  PACELINE_LOG(Info, "training {} from step {} to {} with {} thread(s) in {}", config_.model,
-               position_.next_step.value(), plan_.Steps(), config_.threads, directory_.path());
-}
-
 Result<std::unique_ptr<data::BatchLoader>> TrainingRun::MakeLoader() {
   return data::BatchLoader::Create(
       *data_.train, plan_,
@@ -326,14 +301,6 @@ Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_
   return {};
 }
 
-// Two runs can then be compared step by step.
-void TrainingRun::AddStateHash(JsonObject& record) const {
-  const Trainer::StateHash hash = trainer_->HashState();
-  JsonObject tensors;
-  for (const auto& [name, value] : hash.tensors) tensors.Add(name, value);
-  record.Add("state", hash.all).Add("tensors", tensors);
-}
-
 // Ctrl-C ends the whole run. SIGTERM to one worker of an elastic run only asks that one to leave.
 bool TrainingRun::ShouldStopAll() const {
   const int signal = environment_.stop_signal();
@@ -344,33 +311,6 @@ Status TrainingRun::VerifyIfDue() {
   const bool due = environment_.engine != nullptr && config_.verify_every > 0 &&
                    position_.next_step.value() % config_.verify_every == 0;
   return due ? trainer_->VerifyReplicas() : Status();
-}
-
-void TrainingRun::TraceReductions() {
-  std::size_t bucket = 0;
-  for (const GradientExchange::Timing& timing : trainer_->ReductionTimings()) {
-    environment_.trace->Span(
-        fmt::format("bucket {} ({:.1f} MB)", bucket++, static_cast<double>(timing.bytes) / 1e6),
-        job::Trace::Track::kReduce, timing.started, timing.finished);
-  }
-}
-
-// All ranks leave a barrier at about the same moment: that is where their clocks are aligned.
-Status TrainingRun::WriteTrace() {
-  std::vector<job::RankTrace> ranks(1);
-  const auto encode = [&] { return job::EncodeTrace(*environment_.trace, run_started_); };
-  if (environment_.engine == nullptr) {
-    ranks[0].encoded = encode();
-  } else {
-    PACELINE_ASSIGN(const std::vector<std::string> all,
-                    GatherTexts(*environment_.engine, encode()));
-    ranks.resize(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) ranks[i] = {Rank(i), "worker", all[i]};
-  }
-  if (!Leads()) return {};
-  const Status written = job::WriteChromeTrace(config_.trace, ranks);
-  if (written.ok()) Note(fmt::format("trace: {}", config_.trace));
-  return written;
 }
 
 Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
@@ -429,86 +369,6 @@ Status TrainingRun::SaveNow() {
     ++save_failures_;
   }
   return saved;
-}
-
-void TrainingRun::Warn(const std::string& text) {
-  progress_.Finish();
-  PACELINE_LOG(Warning, "{}", text);
-  Record("warning", JsonObject().Add("message", text));
-}
-
-void TrainingRun::Record(const char* type, const JsonObject& fields) {
-  if (!events_) return;  // the first worker keeps the records
-  JsonObject all = fields;
-  if (generation_ != Generation(0)) all.Add("generation", generation_.value());
-  const Status written = events_->Write(type, all);
-  if (!written.ok()) PACELINE_LOG(Warning, "{}; training goes on", written.message());
-}
-
-// In an elastic run anybody may come to lead, and only that one speaks.
-void TrainingRun::Note(const std::string& text) {
-  if (Leads()) progress_.Note(text);
-}
-
-void TrainingRun::ShowProgress() {
-  if (!Leads()) return;
-  const std::uint64_t done = position_.next_step.value() - first_step_.value();
-  const double seconds = ToSeconds(step_time_);
-  const double per_step = seconds / static_cast<double>(done);
-  progress_.Update(
-      {.model = config_.model,
-       .step = position_.next_step.value(),
-       .total_steps = plan_.Steps(),
-       .epoch = static_cast<double>(position_.samples) / static_cast<double>(plan_.dataset_size),
-       .loss = recent_loss_,
-       .accuracy = recent_accuracy_,
-       .samples_per_second = static_cast<double>(position_.samples - first_sample_) / seconds,
-       .seconds_left =
-           per_step * static_cast<double>(plan_.Steps() - position_.next_step.value())});
-}
-
-RunSummary TrainingRun::Summarize() const {
-  RunSummary summary;
-  summary.model = config_.model;
-  summary.strategy = config_.strategy;
-  summary.optimizer = config_.optimizer;
-  summary.data = config_.data;
-  summary.run = directory_.path();
-  summary.workers = config_.workers;
-  summary.shards = config_.shards;
-  summary.batch = config_.batch;
-  summary.threads = config_.threads;
-  summary.seed = config_.seed;
-  summary.steps = position_.next_step.value();
-  summary.samples = position_.samples;
-  summary.epochs = static_cast<double>(position_.samples) / static_cast<double>(plan_.dataset_size);
-  summary.resumed_from_step = first_step_.value();
-  summary.seconds = ToSeconds(step_time_);
-  summary.wall_seconds = ToSeconds(environment_.clock.Now() - run_started_);
-  summary.samples_per_second =
-      summary.seconds > 0 ? static_cast<double>(position_.samples - first_sample_) / summary.seconds
-                          : 0;
-  summary.final_loss = recent_loss_;
-  summary.train_accuracy = recent_accuracy_;
-  if (evaluation_) {
-    summary.evaluated = true;
-    summary.accuracy = evaluation_->accuracy;
-    summary.eval_loss = evaluation_->loss;
-    summary.auc = evaluation_->auc;
-    summary.eval_samples = evaluation_->samples;
-  }
-  summary.params = trainer_->params().ElementCount();
-  summary.tensors = trainer_->params().ranges().size();
-  summary.params_hash = trainer_->params().Hash();
-  summary.skipped_steps = position_.skipped;
-  summary.bad_records = data_.BadRecords();
-  summary.checkpoint_failures = save_failures_;
-  summary.max_rss_bytes = MaxRssBytes();
-  summary.interrupted = position_.next_step.value() < plan_.Steps();
-  summary.phases = trainer_->phases();
-  summary.group = environment_.group;
-  summary.straggler = stragglers_.Line();
-  return summary;
 }
 
 }  // namespace paceline::train
