@@ -100,7 +100,7 @@ TEST(Audit, RecordsMayBeginInTheMiddle) {
 TEST(Audit, AMissingStepIsAGapAndItsSamplesAreLost) {
   FakeRun run;
   run.Start().Steps(1, 6).Steps(8, 25).End(25);
-  EXPECT_THAT(run.Kinds(), ElementsAre("gap", "lost", "lost"));  // step 7 ends one epoch
+  ASSERT_THAT(run.Kinds(), ElementsAre("gap", "lost", "lost"));  // step 7 ends one epoch
   const Violation gap = run.Report().violations.kept()[0];
   EXPECT_EQ(gap.line, 8U);
   EXPECT_EQ(gap.step, 8U);
@@ -160,7 +160,7 @@ TEST(Audit, GenerationsOfTheCoordinatorMustIncrease) {
   FakeRun run;
   run.Members(2, 0, {4}).Members(1, 0, {4});
   run.Start().View(2, 0, {4}).Steps(1, 25, {.generation = 2}).End(25);
-  EXPECT_THAT(run.Kinds(), ElementsAre("generation"));
+  ASSERT_THAT(run.Kinds(), ElementsAre("generation"));
   EXPECT_EQ(run.Report().violations.kept()[0].file, "members.jsonl");
 }
 
@@ -216,7 +216,7 @@ TEST(Audit, ALateRecordOfAStepThatCountsAlreadyIsADuplicate) {
 TEST(Audit, SamplesMustAdvanceAsPlanned) {
   FakeRun run;
   run.Start().Steps(1, 9).Step(10, {.samples = 161}).Step(11, {.samples = 177});
-  EXPECT_THAT(run.Kinds(), ElementsAre("samples"));
+  ASSERT_THAT(run.Kinds(), ElementsAre("samples"));
   EXPECT_THAT(run.Report().violations.kept()[0].text, HasSubstr("161 samples in all, the plan"));
 }
 
@@ -234,7 +234,7 @@ TEST(Audit, ShardsThatTwoOwnAreRepeatedSamples) {
             R"({"member": "a", "rank": 0, "first_shard": 0, "end_shard": 3},)"
             R"({"member": "b", "rank": 1, "first_shard": 2, "end_shard": 4}]})");
   run.Step(1, {.generation = 1});
-  EXPECT_THAT(run.Kinds(), ElementsAre("view", "repeated"));
+  ASSERT_THAT(run.Kinds(), ElementsAre("view", "repeated"));
   EXPECT_THAT(run.Report().violations.kept()[1].text, HasSubstr("on 4 sample(s) of epoch 0"));
 }
 

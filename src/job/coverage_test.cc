@@ -56,8 +56,8 @@ Lineage AllSteps(const algo::BatchPlan& plan) {
 }
 
 TEST(CheckCoverage, CountsEpochsOfEverySize) {
-  for (const std::uint64_t dataset : {1, 2, 7, 15, 16, 17, 64, 65, 100}) {
-    for (const std::uint64_t total : {0, 1, 15, 16, 17, 100, 333}) {
+  for (const std::uint64_t dataset : {1U, 2U, 7U, 15U, 16U, 17U, 64U, 65U, 100U}) {
+    for (const std::uint64_t total : {0U, 1U, 15U, 16U, 17U, 100U, 333U}) {
       const algo::BatchPlan plan{
           .seed = 3, .dataset_size = dataset, .batch = 4, .shards = 4, .total_samples = total};
       ViolationList violations;

@@ -72,12 +72,12 @@ FakeRun& FakeRun::Start(std::uint64_t step, const algo::BatchPlan& plan, int thr
 }
 
 FakeRun& FakeRun::View(std::uint64_t generation, std::uint64_t base,
-                       std::vector<std::uint64_t> owned) {
+                       const std::vector<std::uint64_t>& owned) {
   return Event(ViewLine(generation, base, owned));
 }
 
 FakeRun& FakeRun::Members(std::uint64_t generation, std::uint64_t base,
-                          std::vector<std::uint64_t> owned) {
+                          const std::vector<std::uint64_t>& owned) {
   return Member(ViewLine(generation, base, owned));
 }
 

@@ -26,8 +26,10 @@ class FakeRun {
 
   FakeRun& Start(std::uint64_t step = 0, const algo::BatchPlan& plan = kPlan, int threads = 1);
   // Members w0, w1, ... own as many shards as listed; a rank that owns 0 is left out.
-  FakeRun& View(std::uint64_t generation, std::uint64_t base, std::vector<std::uint64_t> owned);
-  FakeRun& Members(std::uint64_t generation, std::uint64_t base, std::vector<std::uint64_t> owned);
+  FakeRun& View(std::uint64_t generation, std::uint64_t base,
+                const std::vector<std::uint64_t>& owned);
+  FakeRun& Members(std::uint64_t generation, std::uint64_t base,
+                   const std::vector<std::uint64_t>& owned);
   FakeRun& Step(std::uint64_t step, const FakeStep& options = {});
   FakeRun& Steps(std::uint64_t first, std::uint64_t last, const FakeStep& options = {});
   FakeRun& End(std::uint64_t step, bool interrupted = false);
