@@ -54,13 +54,17 @@ class KeptLease {
  private:
   void Renew(const std::stop_token& stop) {
     milliseconds pause = milliseconds(ttl_) / 3;
+    bool failing = false;  // an outage is worth one line, not one for each attempt
     while (WaitUnlessStopped(stop, pause)) {
       const auto alive = client_.KeepAlive(id_);
       if (alive.ok() && !*alive) {
         PACELINE_LOG(Warning, "the lease at etcd {} has ended", client_.Describe());
         return;
       }
-      if (!alive.ok()) PACELINE_LOG(Warning, "lease not renewed: {}", alive.status().message());
+      if (!alive.ok() && !failing) {
+        PACELINE_LOG(Warning, "lease not renewed: {}", alive.status().message());
+      }
+      failing = !alive.ok();
       pause = milliseconds(ttl_) / (alive.ok() ? 3 : 10);
     }
   }

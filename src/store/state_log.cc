@@ -18,8 +18,8 @@ constexpr std::uint32_t kVersion = 1;
 static_assert(kMagic.size() + sizeof(kVersion) == kLogHeaderBytes);
 
 // Looking for a record that follows damage costs a checksum at each place that could be one. States
-// of ordinary content need about none; this bounds the others to about a second.
-constexpr std::size_t kSearchBytes = std::size_t{1} << 30;
+// of ordinary content need about none; this bounds the others to a fraction of a second.
+constexpr std::size_t kSearchBytes = std::size_t{64} << 20;
 
 std::uint32_t RecordChecksum(std::span<const std::byte> length,
                              std::span<const std::byte> payload) {

@@ -1,7 +1,7 @@
 // What every store promises, on every store.
 #include "store/state_store.h"
 
-#include <atomic>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -26,8 +26,12 @@ enum class Kind { kFile, kEtcd };
 
 std::string State(std::uint64_t number, std::size_t size) {
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 3, number);
-  std::string state(size, ' ');
-  for (char& c : state) c = static_cast<char>(rng.Next() & 0xFF);
+  std::string state(size + 4, ' ');
+  for (std::size_t at = 0; at < size; at += 4) {
+    const std::uint32_t word = rng.Next();
+    std::memcpy(&state[at], &word, 4);
+  }
+  state.resize(size);
   return state;
 }
 
@@ -107,7 +111,7 @@ TEST_P(StateStoreTest, TheNewestSaveCounts) {
 TEST_P(StateStoreTest, MoreSavesOfLargeStatesThanALogHolds) {
   const auto store = Open();
   ASSERT_NE(store, nullptr);
-  for (std::uint64_t n = 0; n < 6; ++n) {
+  for (std::uint64_t n = 0; n < 5; ++n) {
     ASSERT_THAT(store->Save(State(n, kMaxStateBytes)), IsOk());
     EXPECT_TRUE(*store->Load() == State(n, kMaxStateBytes));
   }
