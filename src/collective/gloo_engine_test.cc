@@ -5,6 +5,12 @@
 #include "collective/engine_conformance_test_util.h"
 #include "testing/status_matchers.h"
 
+// libgloo forgets what getaddrinfo gave it when it cannot bind the address.
+extern "C" const char* __lsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier)
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:gloo::transport::tcp::CreateDeviceAttr";
+}
+
 namespace paceline::collective {
 
 namespace {

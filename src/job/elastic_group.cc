@@ -26,8 +26,7 @@ std::uint64_t BlamedRank(const Status& status) {
   return rank;
 }
 
-ElasticGroup::ElasticGroup(const ElasticOptions& options, const Clock& clock)
-    : options_(options), clock_(clock) {}
+ElasticGroup::ElasticGroup(const ElasticOptions& options) : options_(options) {}
 
 ElasticGroup::~ElasticGroup() = default;
 
@@ -46,7 +45,7 @@ Status ElasticGroup::Listen() {
 
 Result<std::unique_ptr<ElasticGroup>> ElasticGroup::Join(const ElasticOptions& options,
                                                          const Clock& clock) {
-  std::unique_ptr<ElasticGroup> group(new ElasticGroup(options, clock));
+  std::unique_ptr<ElasticGroup> group(new ElasticGroup(options));
   PACELINE_ASSIGN(group->coordinator_, net::ParseEndpoint(options.coordinator));
   PACELINE_TRY(group->Listen());
   PACELINE_ASSIGN(

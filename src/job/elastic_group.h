@@ -51,12 +51,11 @@ class ElasticGroup {
   Rank rank() const { return rank_; }
 
  private:
-  ElasticGroup(const ElasticOptions& options, const Clock& clock);
+  explicit ElasticGroup(const ElasticOptions& options);
   Status Listen();
   Status Enter(const wire::Assignment& view);
 
   ElasticOptions options_;
-  const Clock& clock_;
   net::Endpoint coordinator_;
   net::Loop loop_;
   std::unique_ptr<net::Acceptor> acceptor_;  // for the next view

@@ -112,7 +112,7 @@ TEST_F(CoordinatorLogicTest, BeginsWithFewerAfterAWhile) {
 
 TEST_F(CoordinatorLogicTest, ADeadWorkerIsReplacedByTheSurvivorsOnceTheyHaveStopped) {
   Start(1, 3);
-  for (const std::uint64_t worker : {1, 2, 3}) Join(worker);
+  for (const std::uint64_t worker : {1U, 2U, 3U}) Join(worker);
   Take(logic_->OnClosed(1, now_));
   ASSERT_NE(Last<wire::Pause>(2), nullptr);
   EXPECT_FALSE(Last<wire::Pause>(2)->at_step_end);
@@ -221,7 +221,7 @@ TEST_F(CoordinatorLogicTest, ARestartedCoordinatorTakesItsWorkersBack) {
   const CoordinatorState saved = *saved_;
   Start(1, 2, saved);
   saved_.reset();
-  for (const std::uint64_t worker : {1, 2}) {
+  for (const std::uint64_t worker : {1U, 2U}) {
     wire::Register back = Hello(worker);
     back.member = MemberId(worker);
     back.generation = Generation(1);
@@ -299,9 +299,9 @@ TEST_F(CoordinatorLogicTest, AStallNamesWhatEverybodyIsDoing) {
 
 TEST_F(CoordinatorLogicTest, AWorkerThatOthersCannotReachIsSentAway) {
   Start(1, 3);
-  for (const std::uint64_t worker : {1, 2, 3}) Join(worker);
+  for (const std::uint64_t worker : {1U, 2U, 3U}) Join(worker);
   for (int attempt = 0; attempt < 5 && !Noted("evict"); ++attempt) {
-    for (const std::uint64_t worker : {1, 2, 3}) {
+    for (const std::uint64_t worker : {1U, 2U, 3U}) {
       Say(worker, wire::Stopped{saved_->generation,
                                 {true, Step(5)},
                                 "127.0.0.1:9",
