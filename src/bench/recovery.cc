@@ -151,13 +151,12 @@ class RecoveryRun {
   Status Once(int number) {
     const auto workers = static_cast<std::size_t>(options_.config.workers);
     constexpr std::uint64_t kSettled = 4;
-    const std::uint64_t before = watcher_.generation;
     PACELINE_TRY(watcher_.WaitFor(
         "full group",
         [&] { return watcher_.members.size() == workers && watcher_.steps_in_view >= kSettled; },
         *child_, stop_));
     const double step = Summarize(watcher_.step_seconds).median;
-    if (!results_.recoveries.empty() && watcher_.generation > before) {
+    if (!results_.recoveries.empty()) {
       results_.recoveries.back().stall_of_joining = join_gap_ - step;
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(2 * step * random_.Uniform()));
