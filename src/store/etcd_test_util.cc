@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -75,7 +76,12 @@ bool EtcdServer::TryStart() {
   return false;
 }
 
-void EtcdServer::Pause() const { process_->Signal(SIGSTOP); }
+void EtcdServer::Pause() const {
+  process_->Signal(SIGSTOP);
+  // A signal only begins to stop the threads of a process; its parent hears when all have stopped.
+  siginfo_t info{};
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(process_->pid()), &info, WSTOPPED), 0);
+}
 void EtcdServer::Resume() const { process_->Signal(SIGCONT); }
 
 void EtcdServer::Kill() {

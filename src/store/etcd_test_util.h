@@ -37,7 +37,7 @@ class EtcdServer {
   EtcdServer() = default;
   bool TryStart();
 
-  testing::TempDir dir_;
+  const testing::TempDir dir_{testing::TempDir::Place::kMemory};
   net::Endpoint endpoint_;
   std::optional<Subprocess> process_;
 };
