@@ -1,7 +1,5 @@
 #include "paceline/elastic_launch.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -19,13 +17,11 @@
 #include "job/run_dir.h"
 #include "job/worker_environment.h"
 #include "net/secret.h"
+#include "paceline/local_launch.h"
 
 namespace paceline::cli {
 
 namespace {
-
-// For whoever joins later by hand: only the owner of the run can read it.
-std::string SecretFile(const std::string& run) { return run + "/SECRET"; }
 
 std::uint64_t PlannedSteps(const job::TrainConfig& config) {
   if (config.steps > 0) return config.steps;
@@ -97,17 +93,7 @@ Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std:
   const auto slots = static_cast<std::uint64_t>(config.workers);
   PACELINE_ASSIGN(const auto chaos, job::ParseChaos(config.chaos, slots, PlannedSteps(config)));
   PACELINE_ASSIGN(const net::Secret secret, net::Secret::Generate());
-  PACELINE_TRY(secret.WriteFile(SecretFile(config.run)));
-  PACELINE_ASSIGN(const job::PlacementPolicy policy, job::ParsePlacementPolicy(config.placement));
-  job::PlacementRequest request{
-      .available = job::ReadAvailableCpus(), .workers = slots, .policy = policy};
-  if (config.reproducible) request.threads_per_worker = 1;
-  if (config.threads_given) request.threads_per_worker = static_cast<int>(config.threads);
-  const job::Placement placement = job::PlanPlacement(request);
-  if (!config.quiet) {
-    for (const std::string& line : placement.Describe()) fmt::print(stderr, "{}\n", line);
-    if (!placement.warning.empty()) fmt::print(stderr, "warning: {}\n", placement.warning);
-  }
+  PACELINE_ASSIGN(const job::Placement placement, PlaceWorkers(config, slots));
   std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
   environment["PACELINE_SECRET"] = secret.ToHex();
 
@@ -147,7 +133,6 @@ Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std:
     return child;
   };
   auto code = job::RunElasticLauncher(options);
-  ::unlink(SecretFile(config.run).c_str());
   if (code.ok() && *code == 0 && !chaos.empty()) PACELINE_TRY(AuditAfterChaos(config.run));
   return code;
 }

@@ -28,19 +28,6 @@ void BlockStopSignals() {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-Result<job::Placement> Place(const job::TrainConfig& config, std::uint64_t workers) {
-  PACELINE_ASSIGN(const job::PlacementPolicy policy, job::ParsePlacementPolicy(config.placement));
-  job::PlacementRequest request{
-      .available = job::ReadAvailableCpus(), .workers = workers, .policy = policy};
-  if (config.reproducible) request.threads_per_worker = 1;
-  if (config.threads_given) request.threads_per_worker = static_cast<int>(config.threads);
-  const job::Placement placement = job::PlanPlacement(request);
-  if (config.quiet) return placement;
-  for (const std::string& line : placement.Describe()) fmt::print(stderr, "{}\n", line);
-  if (!placement.warning.empty()) fmt::print(stderr, "warning: {}\n", placement.warning);
-  return placement;
-}
-
 std::vector<std::string> WithThreads(std::vector<std::string> worker, int threads) {
   worker.emplace_back("--threads");
   worker.push_back(fmt::format("{}", threads));
@@ -54,7 +41,7 @@ job::LauncherOptions Launcher() {
 // mpirun is a launcher of its own; it starts the workers and forwards what they say.
 Result<int> LaunchWithMpi(const job::TrainConfig& config, const std::vector<std::string>& worker) {
   PACELINE_ASSIGN(const job::Placement placement,
-                  Place(config, static_cast<std::uint64_t>(config.workers)));
+                  PlaceWorkers(config, static_cast<std::uint64_t>(config.workers)));
   std::vector<std::string> argv{"mpirun",
                                 "-np",
                                 std::to_string(config.workers),
@@ -73,6 +60,19 @@ Result<int> LaunchWithMpi(const job::TrainConfig& config, const std::vector<std:
 
 }  // namespace
 
+Result<job::Placement> PlaceWorkers(const job::TrainConfig& config, std::uint64_t workers) {
+  PACELINE_ASSIGN(const job::PlacementPolicy policy, job::ParsePlacementPolicy(config.placement));
+  job::PlacementRequest request{
+      .available = job::ReadAvailableCpus(), .workers = workers, .policy = policy};
+  if (config.reproducible) request.threads_per_worker = 1;
+  if (config.threads_given) request.threads_per_worker = static_cast<int>(config.threads);
+  const job::Placement placement = job::PlanPlacement(request);
+  if (config.quiet) return placement;
+  for (const std::string& line : placement.Describe()) fmt::print(stderr, "{}\n", line);
+  if (!placement.warning.empty()) fmt::print(stderr, "warning: {}\n", placement.warning);
+  return placement;
+}
+
 Result<int> LaunchLocally(const job::TrainConfig& config,
                           const std::optional<job::LaunchEnvironment>& node,
                           const std::vector<std::string>& worker) {
@@ -80,7 +80,7 @@ Result<int> LaunchLocally(const job::TrainConfig& config,
   BlockStopSignals();
   const std::uint64_t local =
       node ? node->processes_per_node : static_cast<std::uint64_t>(config.workers);
-  PACELINE_ASSIGN(const job::Placement placement, Place(config, local));
+  PACELINE_ASSIGN(const job::Placement placement, PlaceWorkers(config, local));
   std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
   job::LaunchEnvironment all{.source = "paceline", .world = local};
   net::Loop loop;

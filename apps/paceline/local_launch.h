@@ -1,14 +1,19 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "job/launch_environment.h"
+#include "job/placement.h"
 #include "job/train_config.h"
 
 namespace paceline::cli {
+
+// CPUs and threads for so many workers of this machine, shown on stderr unless --quiet.
+Result<job::Placement> PlaceWorkers(const job::TrainConfig& config, std::uint64_t workers);
 
 // Runs the workers of this machine to their end and returns the exit code: all of the job, or
 // those of one host (`node`) of a larger one. `worker` is the command line of one of them.

@@ -353,7 +353,10 @@ TEST_P(EngineConformance, AbortEndsWhatIsInFlightAndThePeersNotice) {
     const Parts parts(engine, 100'003);
     if (engine.rank() == Rank(0)) {
       aborted.wait();
-      EXPECT_THAT(engine.AllReduce(parts.spans), StatusIs(Code::kPeerLost, HasSubstr("rank")));
+      // What the others had brought before they gave up may be enough for one sum, not for two.
+      Status status = engine.AllReduce(parts.spans);
+      if (status.ok()) status = engine.AllReduce(parts.spans);
+      EXPECT_THAT(status, StatusIs(Code::kPeerLost, HasSubstr("rank")));
       return;
     }
     Queue queue(engine, SystemClock());

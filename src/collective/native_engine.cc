@@ -42,11 +42,13 @@ struct FailureState {
   Status status PACELINE_GUARDED_BY(mutex);
   LocalGroup* local PACELINE_GUARDED_BY(mutex) = nullptr;
 
-  void Set(const Status& why) {
+  // Whether this is the first failure.
+  bool Set(const Status& why) {
     const MutexLock lock(mutex);
-    if (!status.ok()) return;
+    if (!status.ok()) return false;
     status = why;
     if (local != nullptr) local->Abort(why);
+    return true;
   }
 };
 
@@ -164,8 +166,8 @@ Status NativeEngine::Guarded(Operation operation) {
   deadline_ = std::chrono::steady_clock::now() + options_.timeout;
   Status status = operation();
   if (status.ok()) return status;
-  failure_->Set(status);
-  mesh_.Abort({.code = status.code(), .text = status.message()});
+  // Who came first tells the others: they are to hear "rank 3 gave up", not what rank 3 was told.
+  if (failure_->Set(status)) mesh_.Abort({.code = status.code(), .text = status.message()});
   const MutexLock lock(failure_->mutex);
   return failure_->status;
 }

@@ -15,6 +15,7 @@
 #include "algo/shard_layout.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "job/elastic_group.h"
 #include "job/event_log.h"
 #include "job/group.h"
 #include "job/run_dir.h"
@@ -28,17 +29,6 @@ namespace {
 
 std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(std::llround(seconds * 1000));
-}
-
-JsonObject SeatJson(const wire::Assignment::Seat& seat, const algo::ShardLayout& layout) {
-  return JsonObject()
-      .Add("member", seat.member.value())
-      .Add("rank", seat.at.rank.value())
-      .Add("host", seat.at.host)
-      .Add("pid", seat.pid)
-      .Add("step", seat.progress.next_step.value())
-      .Add("first_shard", layout.begin(seat.at.rank).value())
-      .Add("end_shard", layout.end(seat.at.rank).value());
 }
 
 // The coordinator's own records.
@@ -70,7 +60,7 @@ class Records {
       std::vector<JsonObject> members;
       const auto layout = algo::ShardLayout::Even(shards_, note.seats.size());
       for (const wire::Assignment::Seat& seat : note.seats) {
-        members.push_back(SeatJson(seat, layout));
+        members.push_back(SeatRecord(seat, layout).Add("step", seat.progress.next_step.value()));
       }
       json.Add("members", members);
     }

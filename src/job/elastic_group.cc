@@ -26,6 +26,16 @@ std::uint64_t BlamedRank(const Status& status) {
   return rank;
 }
 
+JsonObject SeatRecord(const wire::Assignment::Seat& seat, const algo::ShardLayout& layout) {
+  return JsonObject()
+      .Add("member", seat.member.value())
+      .Add("rank", seat.at.rank.value())
+      .Add("host", seat.at.host)
+      .Add("pid", seat.pid)
+      .Add("first_shard", layout.begin(seat.at.rank).value())
+      .Add("end_shard", layout.end(seat.at.rank).value());
+}
+
 ElasticGroup::ElasticGroup(const ElasticOptions& options) : options_(options) {}
 
 ElasticGroup::~ElasticGroup() = default;

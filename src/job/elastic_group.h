@@ -9,7 +9,9 @@
 #include <stop_token>
 #include <string>
 
+#include "algo/shard_layout.h"
 #include "base/clock.h"
+#include "base/json_writer.h"
 #include "base/status.h"
 #include "collective/engine.h"
 #include "job/group.h"
@@ -65,6 +67,9 @@ class ElasticGroup {
   std::stop_source stop_;  // of the current view
   std::unique_ptr<Group> group_;
 };
+
+// A member of a view as the records show it.
+JsonObject SeatRecord(const wire::Assignment::Seat& seat, const algo::ShardLayout& layout);
 
 // The rank that a status blames ("rank 2 (host, ...) ..."); Failure::kNobody when it does not say.
 std::uint64_t BlamedRank(const Status& status);

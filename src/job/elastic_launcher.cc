@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <string_view>
 
@@ -13,7 +12,7 @@
 
 #include "job/coordinator_run.h"
 #include "job/failure_report.h"
-#include "job/record_tail.h"
+#include "job/record_file.h"
 #include "job/run_dir.h"
 #include "job/stop_signal.h"
 
@@ -36,7 +35,8 @@ bool Hopeless(const ExitState& state) {
 
 class ElasticLaunch {
  public:
-  explicit ElasticLaunch(const ElasticLaunchOptions& options) : options_(options) {
+  explicit ElasticLaunch(const ElasticLaunchOptions& options)
+      : options_(options), events_(RunDirectory(options.run).EventFile()) {
     slots_.resize(options.slots);
   }
 
@@ -56,12 +56,10 @@ class ElasticLaunch {
     std::optional<Instant> start_at;     // a replacement is due
     std::optional<Instant> continue_at;  // SIGCONT
     milliseconds pause = kFirstPause;
-    bool leaving = false;  // we asked it to go
     bool Runs() const { return child && child->running(); }
   };
 
   Status StartCoordinator() {
-    const auto before = ReadCoordinatorAddress(options_.run);
     PACELINE_ASSIGN(RunningChild child,
                     RunningChild::Start(options_.coordinator(restarted_), Streams()));
     coordinator_.emplace(std::move(child));
@@ -79,15 +77,15 @@ class ElasticLaunch {
       coordinator_->Forward();
     }
     coordinator_->Kill();
-    const std::string said = coordinator_->error_line();
-    return Status::Error(Code::kUnavailable, "the coordinator did not start: " + said);
+    [[maybe_unused]] const auto state = coordinator_->Reap();  // with what it has to say
+    return Status::Error(Code::kUnavailable,
+                         "the coordinator did not start: " + coordinator_->error_line());
   }
 
   Status StartWorker(std::uint64_t index) {
     Slot& slot = slots_[index];
     slot.start_at.reset();
     slot.continue_at.reset();
-    slot.leaving = false;
     slot.started = options_.clock->Now();
     PACELINE_ASSIGN(RunningChild child,
                     RunningChild::Start(options_.worker(index, endpoint_), Streams()));
@@ -121,6 +119,8 @@ class ElasticLaunch {
       if (slot.child) slot.child->Forward();
     }
     PACELINE_TRY(ReapWorkers());
+    // Nobody is left, and nobody will come: the coordinator must not wait for them.
+    if (ending_ && CountWorkers() == 0) coordinator_->Stop(SIGTERM);
     if (coordinator_->Ended()) PACELINE_TRY(OnCoordinatorEnded());
     PACELINE_TRY(StartDue());
     if (chaos) PACELINE_TRY(InjectDue());
@@ -149,7 +149,7 @@ class ElasticLaunch {
       exit_code_ = state.code;
       Say(fmt::format("{} {}; ending the run{}{}", slot.child->spec().label, end,
                       said.empty() ? "" : ": ", said));
-      return StopAll(SIGTERM);
+      return StopAll();
     }
     ++deaths_;
     if (restarts_used_ >= options_.restarts) {
@@ -167,7 +167,9 @@ class ElasticLaunch {
     auto state = coordinator_->Reap();
     if (!state.ok()) return state.status().Wrap("waiting for the coordinator");
     if (ending_ || state->Success() || (state->signal == 0)) {
-      if (exit_code_ == 0 && !state->Success()) exit_code_ = ShellExitCode(*state);
+      if (exit_code_ == 0 && !state->Success()) {
+        exit_code_ = stop_signal_ != 0 ? 128 + stop_signal_ : ShellExitCode(*state);
+      }
       ending_ = true;
       // Workers have been released; they save if they must, and end.
       if (!kill_at_) kill_at_ = options_.clock->Now() + options_.grace;
@@ -192,8 +194,15 @@ class ElasticLaunch {
   }
 
   Status InjectDue() {
-    const std::uint64_t step = LastRecordedStep(RunDirectory(options_.run).EventFile());
-    while (next_chaos_ < options_.chaos.size() && options_.chaos[next_chaos_].step <= step &&
+    PACELINE_ASSIGN(const auto change, events_.Poll(
+                                           [&](const Record& record) {
+                                             const auto* step =
+                                                 std::get_if<StepRecord>(&record.body);
+                                             if (step != nullptr) step_ = step->step;
+                                           },
+                                           [] {}));
+    (void)change;
+    while (next_chaos_ < options_.chaos.size() && options_.chaos[next_chaos_].step <= step_ &&
            !ending_) {
       PACELINE_TRY(Inject(options_.chaos[next_chaos_++]));
     }
@@ -232,21 +241,22 @@ class ElasticLaunch {
     }
     stop_signal_ = signal;
     Say(fmt::format("{}: the workers save and stop; Ctrl-C again kills them", SignalName(signal)));
-    // SIGTERM would only ask a worker to leave the run to the others.
+    StopWorkers();
+    ending_ = true;
+  }
+
+  void StopAll() {
+    ending_ = true;
+    kill_at_ = options_.clock->Now() + options_.grace;
+    StopWorkers();
+  }
+
+  // SIGTERM would only ask a worker to leave the run to the others.
+  void StopWorkers() {
     for (Slot& slot : slots_) {
       slot.start_at.reset();
       if (slot.Runs()) slot.child->Stop(SIGINT);
     }
-    ending_ = true;
-  }
-
-  void StopAll(int signal) {
-    ending_ = true;
-    kill_at_ = options_.clock->Now() + options_.grace;
-    for (Slot& slot : slots_) {
-      if (slot.Runs()) slot.child->Stop(signal);
-    }
-    if (coordinator_->running()) coordinator_->Stop(SIGTERM);
   }
 
   void KillAll() {
@@ -271,6 +281,8 @@ class ElasticLaunch {
   bool restarted_ = false;
   std::string endpoint_;
   std::vector<Slot> slots_;
+  RecordFile events_;
+  std::uint64_t step_ = 0;  // steps done, as recorded
   std::size_t next_chaos_ = 0;
   std::int64_t restarts_used_ = 0;
   std::int64_t deaths_ = 0;

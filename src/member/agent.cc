@@ -190,15 +190,16 @@ void Agent::SetReady() {
 
 Directive Agent::AwaitView(std::chrono::milliseconds patience,
                            const std::function<bool()>& interrupted) {
-  const MutexLock lock(mutex_);
   steady_clock::time_point last_contact = steady_clock::now();
   for (;;) {
+    const bool give_up = interrupted();  // may call us: not under the lock
+    const MutexLock lock(mutex_);
     if (logic_.release()) return {.release = logic_.release()};
     if (!refused_.ok()) {
       return {.release = wire::Release{refused_.code(), false, refused_.message()}};
     }
     if (auto view = logic_.TakeView()) return {.view = std::move(view)};
-    if (interrupted()) return {.release = wire::Release{Code::kAborted, false, "interrupted"}};
+    if (give_up) return {.release = wire::Release{Code::kAborted, false, "interrupted"}};
     const auto now = steady_clock::now();
     if (logic_.connected()) last_contact = now;
     if (now - last_contact >= patience) {

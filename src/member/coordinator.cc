@@ -58,7 +58,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Impl> {
     const MutexLock lock(mutex_);
     while (!end_ || !everybody_gone_) {
       changed_.wait_for(mutex_, std::chrono::milliseconds(50));
-      if (stopped()) return {Code::kAborted, "stopped"};
+      if (!end_ && stopped()) return {Code::kAborted, "stopped"};
       if (end_ && std::chrono::steady_clock::now() >= farewell_) break;
     }
     return *end_;

@@ -5,7 +5,6 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -97,16 +96,6 @@ std::string Secret::ToHex() const {
   hex.reserve(2 * kBytes);
   for (const std::byte b : key_) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
   return hex;
-}
-
-Status Secret::WriteFile(const std::string& path) const {
-  ::unlink(path.c_str());
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  const std::string hex = ToHex() + "\n";
-  if (fd.valid() && ::write(fd.get(), hex.data(), hex.size()) == static_cast<ssize_t>(hex.size())) {
-    return {};
-  }
-  return Status::Error(Code::kDisk, fmt::format("secret file {}: {}", path, std::strerror(errno)));
 }
 
 wire::Digest Secret::Sign(std::span<const std::byte> message) const {

@@ -29,8 +29,6 @@ class Secret {
 
   bool open() const;
   std::string ToHex() const;  // for a child's environment, never for a log
-  // For FromFile(); replaces what is there.
-  Status WriteFile(const std::string& path) const;
 
   // HMAC-SHA-256.
   wire::Digest Sign(std::span<const std::byte> message) const;

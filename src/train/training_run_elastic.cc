@@ -26,16 +26,6 @@ bool Recoverable(Code code) {
   }
 }
 
-JsonObject SeatRecord(const wire::Assignment::Seat& seat, const algo::ShardLayout& layout) {
-  return JsonObject()
-      .Add("member", seat.member.value())
-      .Add("rank", seat.at.rank.value())
-      .Add("host", seat.at.host)
-      .Add("pid", seat.pid)
-      .Add("first_shard", layout.begin(seat.at.rank).value())
-      .Add("end_shard", layout.end(seat.at.rank).value());
-}
-
 }  // namespace
 
 bool TrainingRun::LeaveIfAsked() {
@@ -118,7 +108,7 @@ Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
   std::vector<JsonObject> members;
   const algo::ShardLayout& layout = environment_.engine->layout();
   for (const wire::Assignment::Seat& seat : view.seats) {
-    members.push_back(SeatRecord(seat, layout));
+    members.push_back(job::SeatRecord(seat, layout));
   }
   Record("view", JsonObject()
                      .Add("step", position_.next_step.value())

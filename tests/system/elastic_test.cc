@@ -82,7 +82,6 @@ void ExpectInvariants(const std::string& run) {
   const CommandResult audit = RunPaceline({"audit", run, "--json"});
   EXPECT_EQ(audit.state.code, 0) << audit.out << audit.err;
   EXPECT_TRUE(ProcessesOf(run).empty());
-  EXPECT_FALSE(std::filesystem::exists(run + "/SECRET"));
   for (const auto& entry : std::filesystem::directory_iterator(run)) {
     EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr(".tmp")));
   }
@@ -259,6 +258,57 @@ TEST(Elastic, GlooIsRebuiltForEveryView) {
       RunPaceline(Elastic(run, "1:2", {"--engine", "gloo", "--chaos", "kill=worker:1@step20"}));
   EXPECT_EQ(result.state.code, 0) << result.err;
   ExpectInvariants(run);
+}
+
+// T19
+TEST(Elastic, WhatNoReplacementCanMendEndsTheRun) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  const CommandResult result = RunPaceline(Elastic(run, "1:3", {"--nan-policy", "stop"}),
+                                           {{"PACELINE_FAULTS", "rank=1,nan:step=30"}});
+  EXPECT_EQ(result.state.code, 15) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("not finite"));
+  EXPECT_TRUE(ProcessesOf(run).empty());
+}
+
+// T06, while there is nothing to do.
+TEST(Elastic, AWorkerThatWaitsForOthersCanBeAskedToLeave) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  Subprocess child = StartPaceline(
+      Elastic(run, "2:2",
+              {"--restarts", "0", "--elastic-timeout", "4", "--chaos", "kill=worker:0@step10"}));
+  pid_t survivor = 0;
+  while (survivor == 0) {
+    const auto line = child.ReadLine(120s);
+    ASSERT_THAT(line, IsOk());
+    if (line->find("no restarts left") == std::string::npos) continue;
+    nlohmann::json status;
+    do {
+      const auto written = Records(run + "/status.json");
+      if (!written.empty()) status = written.back();
+    } while (status.value("state", "") != "waiting");
+    survivor = status["members"][0]["pid"].get<pid_t>();
+  }
+  ::kill(survivor, SIGTERM);
+  const auto state = child.Wait(120s);
+  ASSERT_THAT(state, IsOk());
+  EXPECT_EQ(state->code, 14);
+  EXPECT_EQ(Count(run + "/members.jsonl", "leave"), 1U);
+  EXPECT_EQ(Count(run + "/members.jsonl", "evict"), 0U);
+  EXPECT_TRUE(ProcessesOf(run).empty());
+}
+
+TEST(Elastic, CtrlCBeforeTheFirstStepEndsEverything) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  Subprocess child = StartPaceline(Elastic(run, "1:2"));
+  while (ProcessesOf(run).size() < 4) std::this_thread::yield();  // launcher, coordinator, workers
+  child.Signal(SIGINT);
+  const auto state = child.Wait(120s);
+  ASSERT_THAT(state, IsOk());
+  EXPECT_TRUE(state->code == 0 || state->code == 130) << state->Describe();
+  EXPECT_TRUE(ProcessesOf(run).empty());
 }
 
 TEST(Elastic, CtrlCSavesAndTheRunCanGoOn) {
