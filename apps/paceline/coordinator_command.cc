@@ -9,6 +9,7 @@
 #include "cli/parse.h"
 #include "job/coordinator_run.h"
 #include "job/group.h"
+#include "job/run_dir.h"
 #include "job/stop_signal.h"
 #include "paceline/commands.h"
 
@@ -22,6 +23,7 @@ Status Coordinate(const job::TrainConfig& rules, job::CoordinatorRunOptions opti
   options.membership = job::ElasticRules(rules);
   job::InstallStopSignals();
   options.stopped = [] { return job::StopRequested() != 0; };
+  PACELINE_TRY(job::RunDirectory(options.run).Create());  // where the log goes
   SetLogFile(options.run + "/coordinator.txt");
   return job::RunCoordinator(options, SystemClock());
 }

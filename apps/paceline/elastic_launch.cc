@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -28,10 +27,11 @@ std::uint64_t PlannedSteps(const job::TrainConfig& config) {
   return config.epochs * config.train_samples / std::max<std::uint64_t>(1, config.GlobalBatch());
 }
 
-// A cut is done by the worker itself, when it gets there.
-std::string CutFault(const std::vector<job::ChaosEvent>& chaos, std::uint64_t slot) {
+// A cut is done by the worker itself, when it gets there: the next one that lies ahead.
+std::string CutFault(const std::vector<job::ChaosEvent>& chaos, std::uint64_t slot,
+                     std::uint64_t steps_done) {
   for (const job::ChaosEvent& event : chaos) {
-    if (event.kind == job::ChaosKind::kCut && event.worker == slot) {
+    if (event.kind == job::ChaosKind::kCut && event.worker == slot && event.step > steps_done) {
       return fmt::format("cut:step={},ms={}", event.step, event.duration.count());
     }
   }
@@ -110,8 +110,7 @@ Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std:
                           .label = "coordinator",
                           .rank = Rank(slots)};
   };
-  std::set<std::uint64_t> cuts;  // once each, not again for a replacement
-  options.worker = [&](std::uint64_t slot, const std::string& endpoint) {
+  options.worker = [&](std::uint64_t slot, const std::string& endpoint, std::uint64_t steps_done) {
     job::ChildSpec child{.argv = worker,
                          .environment = environment,
                          .cpus = placement.workers[slot].cpus,
@@ -128,8 +127,8 @@ Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std:
                                        .local_world = slots,
                                        .coordinator = endpoint};
     for (const auto& [name, value] : job::ToVariables(place)) child.environment[name] = value;
-    const std::string cut = CutFault(chaos, slot);
-    if (!cut.empty() && cuts.insert(slot).second) child.environment["PACELINE_FAULTS"] = cut;
+    const std::string cut = CutFault(chaos, slot, steps_done);
+    if (!cut.empty()) child.environment["PACELINE_FAULTS"] = cut;
     return child;
   };
   auto code = job::RunElasticLauncher(options);

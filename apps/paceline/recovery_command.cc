@@ -22,7 +22,8 @@ void AddFlags(CLI::App& app, bench::RecoveryConfig& config) {
   app.add_option("--model", config.model, "Model to train");
   app.add_option("--workers", config.workers, "Workers");
   app.add_option("--batch", config.batch, "Samples of each worker in a step");
-  app.add_option("--fault", config.fault, "kill (the process dies) or stop (it hangs)");
+  app.add_option("--fault", config.fault,
+                 "kill (the process dies), stop (it hangs) or cut (it loses its network)");
   app.add_option("--faults", config.faults, "How often, at random moments")
       ->check(CLI::PositiveNumber);
   app.add_option("--heartbeat", config.heartbeat, "Seconds between signs of life");
@@ -32,7 +33,8 @@ void AddFlags(CLI::App& app, bench::RecoveryConfig& config) {
   app.add_option("--seed", config.seed, "Decides who fails when");
   app.add_option("--cost-rounds", config.cost_rounds,
                  "Paired runs that compare an elastic with a fixed group; 0: none");
-  app.add_option("--cost-steps", config.cost_steps, "Steps of each of them");
+  app.add_option("--cost-steps", config.cost_steps,
+                 "Steps of each of them; the first 5, in which memory is touched, do not count");
 }
 
 }  // namespace

@@ -33,11 +33,12 @@
 namespace paceline::cli {
 namespace {
 
-// Faults that tests inject: PACELINE_FAULTS="fs:kill-before=7", "nan:step=3" or "cut:step=5,ms=900"
-// (no network), each also for one worker alone: "rank=1,nan:step=3".
+// Faults that tests inject: PACELINE_FAULTS="fs:kill-before=7", "nan:step=3",
+// "kill:step=3,tensor=7" (when backward has come to that gradient) or "cut:step=5,ms=900" (no
+// network), each also for one worker alone: "rank=1,nan:step=3".
 struct Faults {
   disk::FaultPlan file_system;
-  std::optional<std::uint64_t> poison_at;
+  train::GradientFault gradient;
   std::optional<train::RunEnvironment::Cut> cut;
 };
 
@@ -51,18 +52,23 @@ Result<Faults> FaultsFromEnvironment(Rank rank) {
     text = comma == std::string::npos ? "" : text.substr(comma + 1);
   }
   constexpr std::string_view kFileSystem = "fs:", kNan = "nan:step=";
-  unsigned long long cut_step = 0, cut_ms = 0;
+  unsigned long long step = 0, ms = 0, tensor = 0;
   if (text.empty()) return faults;
   if (text.starts_with(kFileSystem)) {
     PACELINE_ASSIGN(faults.file_system, disk::ParseFaultPlan(text.substr(kFileSystem.size())));
   } else if (text.starts_with(kNan)) {
-    faults.poison_at = std::strtoull(text.c_str() + kNan.size(), nullptr, 10);
-  } else if (std::sscanf(text.c_str(), "cut:step=%llu,ms=%llu", &cut_step, &cut_ms) == 2) {
-    faults.cut = {cut_step, std::chrono::milliseconds(cut_ms)};
+    faults.gradient = train::PoisonAt(Step(std::strtoull(text.c_str() + kNan.size(), nullptr, 10)));
+  } else if (std::sscanf(text.c_str(), "kill:step=%llu,tensor=%llu", &step, &tensor) == 2) {
+    faults.gradient = [step, tensor](Step now, std::size_t which, std::span<float>) {
+      if (now == Step(step) && which == tensor) ::raise(SIGKILL);
+    };
+  } else if (std::sscanf(text.c_str(), "cut:step=%llu,ms=%llu", &step, &ms) == 2) {
+    faults.cut = {step, std::chrono::milliseconds(ms)};
   } else {
     return Status::Error(
         Code::kInvalidArgument,
-        fmt::format("PACELINE_FAULTS is '{}'; it takes fs:..., nan:step=N or cut:step=N,ms=N",
+        fmt::format("PACELINE_FAULTS is '{}'; it takes fs:..., nan:step=N, kill:step=N,tensor=N or "
+                    "cut:step=N,ms=N",
                     text));
   }
   PACELINE_LOG(Warning, "faults are injected: {}", text);
@@ -127,7 +133,7 @@ Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const Group
       .stop_signal = job::StopRequested,
       .progress = shows ? job::DetectProgressStyle() : job::ProgressStyle::kOff,
       .config_text = ToToml(config),
-      .poison_at = faults.poison_at,
+      .gradient_fault = faults.gradient,
       .elastic = groups.elastic,
       .cut = faults.cut,
       .trace = config.trace.empty() ? nullptr : &trace};

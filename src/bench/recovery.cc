@@ -4,12 +4,9 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -23,7 +20,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongest = 300s;  // for anything to happen; only against hanging
+constexpr auto kLongest = 300s;        // for anything to happen; only against hanging
+constexpr std::uint64_t kSettled = 4;  // steps of a full group before the next fault
+// Between cuts, which have to be planned: long enough for a replacement to come.
+constexpr int kStepsBetweenCuts = 60;
 
 // Follows a run through its records.
 class RunWatcher {
@@ -58,24 +58,48 @@ class RunWatcher {
   std::vector<job::ViewMember> members;
   std::uint64_t steps_in_view = 0;
   double last_step_at = 0, first_step_gap = 0;  // monotonic time of the writer
-  std::vector<double> step_seconds;             // of this view
+  // When we saw the last step of the view before.
+  std::chrono::steady_clock::time_point last_step_before;
+  std::vector<double> step_seconds;  // of this view
 
  private:
   void Add(const job::Record& record) {
     if (const auto* view = std::get_if<job::ViewRecord>(&record.body)) {
       generation = view->generation;
+      last_step_before = last_step_seen_;
       members = view->members;
       steps_in_view = 0;
       step_seconds.clear();
     } else if (const auto* step = std::get_if<job::StepRecord>(&record.body)) {
       if (steps_in_view++ == 0) first_step_gap = record.time - last_step_at;
       last_step_at = record.time;
+      last_step_seen_ = std::chrono::steady_clock::now();
       step_seconds.push_back(step->seconds);
     }
   }
 
   job::RecordFile events_;
+  std::chrono::steady_clock::time_point last_step_seen_;
 };
+
+// Samples per second of a run that has ended, without its first steps.
+Result<double> SteadyRate(const std::string& run) {
+  job::RecordFile events(run + "/events.jsonl");
+  double began = 0, ended = 0;
+  std::uint64_t before = 0, after = 0;
+  const auto add = [&](const job::Record& record) {
+    const auto* step = std::get_if<job::StepRecord>(&record.body);
+    if (step == nullptr) return;
+    (step->step <= kRecoveryWarmUp ? began : ended) = record.time;
+    (step->step <= kRecoveryWarmUp ? before : after) = step->samples;
+  };
+  PACELINE_ASSIGN(const auto change, events.Poll(add, [] {}));
+  (void)change;
+  if (ended <= began || after <= before) {
+    return Status::Error(Code::kInternal, "too few steps in " + run);
+  }
+  return static_cast<double>(after - before) / (ended - began);
+}
 
 class RecoveryRun {
  public:
@@ -92,8 +116,9 @@ class RecoveryRun {
   Status Run() {
     std::error_code ignored;
     std::filesystem::remove_all(run_, ignored);
-    PACELINE_ASSIGN(child_, Subprocess::Start({.argv = Command(run_, /*elastic=*/true, 100'000'000),
-                                               .own_group = true}));
+    std::vector<std::string> argv = Command(run_, /*elastic=*/true, 100'000'000);
+    if (options_.config.fault == "cut") argv.insert(argv.end(), {"--chaos", Cuts()});
+    PACELINE_ASSIGN(child_, Subprocess::Start({.argv = argv, .own_group = true}));
     for (int i = 0; i < options_.config.faults; ++i) PACELINE_TRY(Once(i));
     child_->Signal(SIGINT);
     PACELINE_ASSIGN(const ExitState state, child_->Wait(kLongest));
@@ -105,8 +130,10 @@ class RecoveryRun {
     const RecoveryConfig& config = options_.config;
     for (int round = 0; round < config.cost_rounds; ++round) {
       RecoveryResults::Pair pair;
-      PACELINE_ASSIGN(pair.fixed, Rate(/*elastic=*/false));
-      PACELINE_ASSIGN(pair.elastic, Rate(/*elastic=*/true));
+      const bool elastic_first = round % 2 == 1;
+      for (const bool elastic : {elastic_first, !elastic_first}) {
+        PACELINE_ASSIGN((elastic ? pair.elastic : pair.fixed), Rate(elastic));
+      }
       results_.cost.push_back(pair);
       progress_(fmt::format("round {}: fixed {:.1f}, elastic {:.1f} samples/s", round + 1,
                             pair.fixed, pair.elastic));
@@ -148,9 +175,19 @@ class RecoveryRun {
     return argv;
   }
 
+  // The worker that is cut off is back only after the others have given it up.
+  std::string Cuts() const {
+    std::string spec;
+    for (int i = 0; i < options_.config.faults; ++i) {
+      spec += fmt::format("{}cut=worker:{}@step{}:{}ms", i == 0 ? "" : ",",
+                          i % options_.config.workers, (i + 1) * kStepsBetweenCuts,
+                          static_cast<int>(1e3 * (options_.config.dead_timeout + 1)));
+    }
+    return spec;
+  }
+
   Status Once(int number) {
     const auto workers = static_cast<std::size_t>(options_.config.workers);
-    constexpr std::uint64_t kSettled = 4;
     PACELINE_TRY(watcher_.WaitFor(
         "full group",
         [&] { return watcher_.members.size() == workers && watcher_.steps_in_view >= kSettled; },
@@ -159,24 +196,11 @@ class RecoveryRun {
     if (!results_.recoveries.empty()) {
       results_.recoveries.back().stall_of_joining = join_gap_ - step;
     }
-    std::this_thread::sleep_for(std::chrono::duration<double>(2 * step * random_.Uniform()));
-    const job::ViewMember victim =
-        watcher_.members[random_.Below(static_cast<std::uint32_t>(workers))];
-    const std::uint64_t generation = watcher_.generation;
-    const auto died = std::chrono::steady_clock::now();
-    const bool hang = options_.config.fault == "stop";
-    ::kill(static_cast<pid_t>(victim.pid), hang ? SIGSTOP : SIGKILL);
-    PACELINE_TRY(watcher_.WaitFor(
-        "next step", [&] { return watcher_.generation > generation && watcher_.steps_in_view > 0; },
-        *child_, stop_));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - died;
-    if (hang) ::kill(static_cast<pid_t>(victim.pid), SIGCONT);
-    results_.recoveries.push_back({took.count(), watcher_.step_seconds.front(), std::nullopt});
-    progress_(fmt::format(
-        "{} of {}: worker {} (rank {}) {}; next step after {:.0f} ms, of which "
-        "the step itself {:.0f} ms",
-        number + 1, options_.config.faults, victim.member, victim.rank, hang ? "stopped" : "killed",
-        1e3 * took.count(), 1e3 * results_.recoveries.back().step));
+    PACELINE_ASSIGN(const double took, options_.config.fault == "cut" ? AwaitCut() : Strike(step));
+    results_.recoveries.push_back({took, watcher_.step_seconds.front(), std::nullopt});
+    progress_(fmt::format("{} of {}: next step after {:.0f} ms, of which the step itself {:.0f} ms",
+                          number + 1, options_.config.faults, 1e3 * took,
+                          1e3 * results_.recoveries.back().step));
     const std::uint64_t survivors = watcher_.generation;
     PACELINE_TRY(watcher_.WaitFor(
         "replacement",
@@ -187,6 +211,37 @@ class RecoveryRun {
         *child_, stop_));
     join_gap_ = watcher_.first_step_gap;
     return {};
+  }
+
+  Status AwaitStepOfNextView() {
+    return watcher_.WaitFor(
+        "next step",
+        [this, generation = watcher_.generation] {
+          return watcher_.generation > generation && watcher_.steps_in_view > 0;
+        },
+        *child_, stop_);
+  }
+
+  // Kills or stops a worker at a random moment; returns the seconds until training went on.
+  Result<double> Strike(double step) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(2 * step * random_.Uniform()));
+    const auto victim = static_cast<pid_t>(
+        watcher_.members[random_.Below(static_cast<std::uint32_t>(watcher_.members.size()))].pid);
+    const bool hang = options_.config.fault == "stop";
+    const auto struck = std::chrono::steady_clock::now();
+    ::kill(victim, hang ? SIGSTOP : SIGKILL);
+    PACELINE_TRY(AwaitStepOfNextView());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - struck;
+    if (hang) ::kill(victim, SIGCONT);
+    return took.count();
+  }
+
+  // A worker loses its network when a step begins, that is, when the one before has ended.
+  Result<double> AwaitCut() {
+    PACELINE_TRY(AwaitStepOfNextView());
+    const std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - watcher_.last_step_before;
+    return took.count();
   }
 
   Status Audit() {
@@ -206,11 +261,7 @@ class RecoveryRun {
     if (!result.state.Success()) {
       return Status::Error(Code::kInternal, "training: " + result.state.Describe());
     }
-    const auto json = nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("samples_per_second")) {
-      return Status::Error(Code::kInternal, "training printed no summary");
-    }
-    return json["samples_per_second"].get<double>();
+    return SteadyRate(run);
   }
 
   const RecoveryOptions& options_;
@@ -224,50 +275,7 @@ class RecoveryRun {
   double join_gap_ = 0;
 };
 
-std::vector<double> Times(const RecoveryResults& results) {
-  std::vector<double> times;
-  for (const Recovery& recovery : results.recoveries) times.push_back(recovery.to_next_step);
-  return times;
-}
-
-std::vector<double> Stalls(const RecoveryResults& results) {
-  std::vector<double> times;
-  for (const Recovery& recovery : results.recoveries) {
-    if (recovery.stall_of_joining) times.push_back(*recovery.stall_of_joining);
-  }
-  return times;
-}
-
-std::optional<Summary> Ratio(const RecoveryResults& results) {
-  std::vector<double> fixed, elastic;
-  for (const auto& pair : results.cost) {
-    fixed.push_back(pair.fixed);
-    elastic.push_back(pair.elastic);
-  }
-  if (fixed.empty()) return std::nullopt;
-  return PairedRatio(elastic, fixed);
-}
-
-nlohmann::ordered_json Quantiles(const std::vector<double>& times) {
-  if (times.empty()) return nullptr;
-  return {{"count", times.size()},
-          {"p50", Quantile(times, 0.5)},
-          {"p95", Quantile(times, 0.95)},
-          {"max", Quantile(times, 1)}};
-}
-
 }  // namespace
-
-Status Validate(const RecoveryConfig& config) {
-  if (config.workers < 2) {
-    return Status::Error(Code::kInvalidArgument, "--workers must be at least 2: somebody survives");
-  }
-  if (config.fault != "kill" && config.fault != "stop") {
-    return Status::Error(Code::kInvalidArgument,
-                         fmt::format("--fault is '{}'; it takes kill or stop", config.fault));
-  }
-  return {};
-}
 
 RecoveryResults RunRecovery(const RecoveryOptions& options, const job::Machine& machine,
                             const Provenance& provenance,
@@ -279,79 +287,6 @@ RecoveryResults RunRecovery(const RecoveryOptions& options, const job::Machine& 
   if (status.ok()) status = run.Compare();
   if (!status.ok()) results.failure = status.message();
   return results;
-}
-
-std::string ToJson(const RecoveryResults& results) {
-  const RecoveryConfig& config = results.config;
-  nlohmann::ordered_json json{{"schema", 1},
-                              {"name", "recovery"},
-                              {"command_line", results.provenance.command_line},
-                              {"started_unix", results.provenance.started_unix},
-                              {"commit", results.provenance.commit},
-                              {"dirty", results.provenance.dirty},
-                              {"machine",
-                               {{"cpu", results.machine.cpu_model},
-                                {"cores", results.machine.cores},
-                                {"load_average", results.machine.load_average}}},
-                              {"config",
-                               {{"model", config.model},
-                                {"workers", config.workers},
-                                {"batch", config.batch},
-                                {"fault", config.fault},
-                                {"faults", config.faults},
-                                {"heartbeat", config.heartbeat},
-                                {"dead_timeout", config.dead_timeout},
-                                {"shared_memory", config.shared_memory},
-                                {"seed", config.seed},
-                                {"cost_rounds", config.cost_rounds},
-                                {"cost_steps", config.cost_steps}}},
-                              {"recoveries", nlohmann::ordered_json::array()},
-                              {"cost", nlohmann::ordered_json::array()},
-                              {"audit", results.audit},
-                              {"failure", results.failure}};
-  for (const Recovery& recovery : results.recoveries) {
-    nlohmann::ordered_json one{{"to_next_step", recovery.to_next_step}, {"step", recovery.step}};
-    one["stall_of_joining"] = nullptr;
-    if (recovery.stall_of_joining) one["stall_of_joining"] = *recovery.stall_of_joining;
-    json["recoveries"].push_back(one);
-  }
-  for (const auto& pair : results.cost) {
-    json["cost"].push_back({{"fixed", pair.fixed}, {"elastic", pair.elastic}});
-  }
-  json["summary"] = {{"to_next_step", Quantiles(Times(results))},
-                     {"stall_of_joining", Quantiles(Stalls(results))},
-                     {"elastic_over_fixed", nullptr}};
-  if (const auto ratio = Ratio(results)) {
-    json["summary"]["elastic_over_fixed"] = {{"median", ratio->median}, {"mad", ratio->mad}};
-  }
-  return json.dump(2);
-}
-
-std::string RecoveryTable(const RecoveryResults& results) {
-  const auto line = [](const char* name, const std::vector<double>& times) {
-    if (times.empty()) return std::string();
-    return fmt::format("{:<44} {:>8.0f} {:>8.0f} {:>8.0f}   ({} times)\n", name,
-                       1e3 * Quantile(times, 0.5), 1e3 * Quantile(times, 0.95),
-                       1e3 * Quantile(times, 1), times.size());
-  };
-  std::vector<double> steps;
-  for (const Recovery& recovery : results.recoveries) steps.push_back(recovery.step);
-  const RecoveryConfig& config = results.config;
-  std::string text = fmt::format(
-      "{}, {} workers, batch {} each, fault: {}; {} cores, load average {:.2f}\n{:<44} {:>8} {:>8} "
-      "{:>8}\n",
-      config.model, config.workers, config.batch, config.fault, results.machine.cores,
-      results.machine.load_average, "milliseconds", "p50", "p95", "max");
-  text += line("from the fault to the next committed step", Times(results));
-  text += line("  of which the step itself", steps);
-  text += line("stall of the others when a worker joins", Stalls(results));
-  if (const auto ratio = Ratio(results)) {
-    text += fmt::format("elastic / fixed throughput: {:.1f} % +- {:.1f} % ({} paired runs)\n",
-                        100 * ratio->median, 100 * ratio->mad, results.cost.size());
-  }
-  text += "audit: " + (results.audit.empty() ? "not reached" : results.audit) + "\n";
-  if (!results.failure.empty()) text += "failed: " + results.failure + "\n";
-  return text;
 }
 
 }  // namespace paceline::bench

@@ -15,17 +15,19 @@
 
 namespace paceline::bench {
 
+constexpr int kRecoveryWarmUp = 5;  // first steps of a run: memory is touched, buckets are learnt
+
 struct RecoveryConfig {
   std::string model = "vgg16";
   int workers = 3;
   int batch = 4;               // per worker; a recovery contains one whole step
-  std::string fault = "kill";  // or stop: the worker hangs
+  std::string fault = "kill";  // or stop: the worker hangs; or cut: it loses its network
   int faults = 20;
   double heartbeat = 0.5, dead_timeout = 5;  // seconds
   std::string shared_memory = "auto";
   std::uint64_t seed = 1;
-  int cost_rounds = 5;  // of comparing an elastic with a fixed group; 0: not compared
-  int cost_steps = 40;
+  int cost_rounds = 7;  // of comparing an elastic with a fixed group; 0: not compared
+  int cost_steps = 40;  // of which kRecoveryWarmUp do not count
 };
 
 struct RecoveryOptions {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "algo/shard_layout.h"
 #include "base/ids.h"
@@ -58,6 +59,15 @@ class Engine {
   virtual void Abort(const Status& why) = 0;
 
   virtual Traffic traffic() const { return {}; }
+
+  // The connections from here to the other ranks; those of which nothing is known are missing. For
+  // reports, not for every step. Thread-safe.
+  struct Link {
+    Rank to;
+    double busy_seconds = 0;  // with data on its way, since the engine was made
+    std::uint64_t bytes = 0;  // that have arrived
+  };
+  virtual std::vector<Link> Links() const { return {}; }
 };
 
 }  // namespace paceline::collective

@@ -121,6 +121,16 @@ Status MeshBroadcast(net::Mesh& mesh, std::span<std::byte> bytes, Rank root, con
   return flight.Finish(Chain(mesh, flight, bytes, root));
 }
 
+std::vector<Engine::Link> MeshLinks(net::Mesh& mesh) {
+  std::vector<Engine::Link> links;
+  for (std::uint64_t rank = 0; rank < mesh.world(); ++rank) {
+    if (Rank(rank) == mesh.self()) continue;
+    const net::StreamUse use = mesh.to(Rank(rank)).use();
+    if (use.bytes > 0) links.push_back({Rank(rank), use.busy_seconds, use.bytes});
+  }
+  return links;
+}
+
 Status MeshBarrier(net::Mesh& mesh, const MeshCall& call) {
   Flight flight(mesh, call);
   for (std::uint64_t rank = 0; rank < mesh.world(); ++rank) {

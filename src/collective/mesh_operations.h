@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "collective/engine.h"
 #include "net/mesh.h"
 
 // Operations over the mesh alone, without arithmetic. `operation` numbers the call, as in
@@ -23,6 +25,9 @@ Status MeshAllGather(net::Mesh& mesh, std::span<std::byte> blocks, const MeshCal
 
 // Along the chain root, root+1, ..., in pieces: each rank but the last sends every byte once.
 Status MeshBroadcast(net::Mesh& mesh, std::span<std::byte> bytes, Rank root, const MeshCall& call);
+
+// What is known of the connections to the others: Engine::Links().
+std::vector<Engine::Link> MeshLinks(net::Mesh& mesh);
 
 // An empty frame from each to each.
 Status MeshBarrier(net::Mesh& mesh, const MeshCall& call);

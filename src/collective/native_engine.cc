@@ -71,6 +71,7 @@ class NativeEngine final : public Engine {
   Status Barrier() override;
   void Abort(const Status& why) override;
   Traffic traffic() const override { return {mesh_.bytes_sent(), mesh_.frames_sent()}; }
+  std::vector<Link> Links() const override { return MeshLinks(mesh_); }
 
   Traffic Predict(std::size_t count) const;
   std::string Describe() const;

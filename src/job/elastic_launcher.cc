@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "job/cgroup.h"
 #include "job/coordinator_run.h"
 #include "job/failure_report.h"
 #include "job/record_file.h"
@@ -36,7 +38,9 @@ bool Hopeless(const ExitState& state) {
 class ElasticLaunch {
  public:
   explicit ElasticLaunch(const ElasticLaunchOptions& options)
-      : options_(options), events_(RunDirectory(options.run).EventFile()) {
+      : options_(options),
+        events_(RunDirectory(options.run).EventFile()),
+        oom_kills_(OomKills(options.cgroup_root)) {
     slots_.resize(options.slots);
   }
 
@@ -88,7 +92,7 @@ class ElasticLaunch {
     slot.continue_at.reset();
     slot.started = options_.clock->Now();
     PACELINE_ASSIGN(RunningChild child,
-                    RunningChild::Start(options_.worker(index, endpoint_), Streams()));
+                    RunningChild::Start(options_.worker(index, endpoint_, step_), Streams()));
     slot.child.emplace(std::move(child));
     return {};
   }
@@ -141,7 +145,8 @@ class ElasticLaunch {
 
   void OnDeath(Slot& slot, const ExitState& state) {
     const std::string end = state.signal != 0
-                                ? fmt::format("was ended by {}", SignalName(state.signal))
+                                ? fmt::format("was ended by {}{}", SignalName(state.signal),
+                                              RanOutOfMemory(state) ? ": out of memory" : "")
                                 : fmt::format("ended with exit code {}", state.code);
     const std::string said = slot.child->error_line();
     if (ending_) return;
@@ -161,6 +166,15 @@ class ElasticLaunch {
     slot.pause = short_life ? std::min(2 * slot.pause, kLongestPause) : kFirstPause;
     slot.start_at = options_.clock->Now() + (short_life ? slot.pause : milliseconds(0));
     if (!options_.quiet) Say(fmt::format("{} {}; starting another", slot.child->spec().label, end));
+  }
+
+  // The kernel counts whom it killed for memory in our control group. Several may have died before
+  // we look: each explains one of them.
+  bool RanOutOfMemory(const ExitState& state) {
+    const auto kills = OomKills(options_.cgroup_root);
+    if (state.signal != SIGKILL || !kills || !oom_kills_ || *kills <= *oom_kills_) return false;
+    ++*oom_kills_;
+    return true;
   }
 
   Status OnCoordinatorEnded() {
@@ -282,6 +296,7 @@ class ElasticLaunch {
   std::string endpoint_;
   std::vector<Slot> slots_;
   RecordFile events_;
+  std::optional<std::int64_t> oom_kills_;
   std::uint64_t step_ = 0;  // steps done, as recorded
   std::size_t next_chaos_ = 0;
   std::int64_t restarts_used_ = 0;

@@ -25,10 +25,14 @@ struct ElasticLaunchOptions {
   int out_fd = 1;
   int err_fd = 2;
   const Clock* clock = &SystemClock();
+  std::string cgroup_root{};  // below which /proc and /sys are; tests make one up
   // How to start them. `restarted`: the coordinator was there before. Worker `slot` of `slots`,
-  // for the coordinator at `endpoint`.
+  // for the coordinator at `endpoint`, when so many steps are known to be done (counted only while
+  // chaos lies ahead).
   std::function<ChildSpec(bool restarted)> coordinator;
-  std::function<ChildSpec(std::uint64_t slot, const std::string& endpoint)> worker;
+  std::function<ChildSpec(std::uint64_t slot, const std::string& endpoint,
+                          std::uint64_t steps_done)>
+      worker;
 };
 
 // Runs a coordinator and workers until the training is over; returns the exit code for the

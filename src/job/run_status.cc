@@ -54,6 +54,7 @@ std::string MemberEventText(const Record& record, const NoteRecord& note) {
 
 std::string RunEventText(const Record& record, const NoteRecord& note) {
   if (record.type == "warning") return "warning: " + note.text;
+  if (record.type == "blame") return note.text;
   if (record.type == "checkpoint" && !note.ok.value_or(true)) {
     return fmt::format("checkpoint of step {} failed{}", note.step.value_or(0), Because(note.text));
   }

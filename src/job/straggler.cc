@@ -22,17 +22,24 @@ void StragglerReport::Add(std::span<const double> busy_seconds) {
   worker.waited_seconds += *slowest - (sum - *slowest) / others;
 }
 
+std::size_t StragglerReport::Worst() const {
+  const auto worst = std::ranges::max_element(workers_, {}, &Worker::waited_seconds);
+  return static_cast<std::size_t>(worst - workers_.begin());
+}
+
+double StragglerReport::WorstWait() const {
+  return steps_ == 0 ? 0 : workers_[Worst()].waited_seconds;
+}
+
 std::string StragglerReport::Line() const {
   if (steps_ == 0) return "";
-  const auto worst = std::max_element(
-      workers_.begin(), workers_.end(),
-      [](const Worker& a, const Worker& b) { return a.waited_seconds < b.waited_seconds; });
+  const Worker& worst = workers_[Worst()];
   const auto steps = static_cast<double>(steps_);
   return fmt::format(
       "rank {} was last in {:.0f} % of {} steps; the others waited {:.1f} ms a step for it on "
       "average",
-      worst - workers_.begin(), 100 * static_cast<double>(worst->last) / steps, steps_,
-      1e3 * worst->waited_seconds / steps);
+      Worst(), 100 * static_cast<double>(worst.last) / steps, steps_,
+      1e3 * worst.waited_seconds / steps);
 }
 
 }  // namespace paceline::job

@@ -219,6 +219,7 @@ std::string ToToml(const TrainConfig& config) {
   text("shared-memory", config.shared_memory);
   number("bucket-kb", config.bucket_kb);
   number("verify-every", config.verify_every);
+  number("blame-every", config.blame_every);
   number("collective-timeout", config.collective_timeout);
   if (!config.bind.empty()) text("bind", config.bind);
   number("shards", config.shards);

@@ -37,6 +37,7 @@ struct TrainConfig {
   std::string shared_memory = "auto";  // off: also workers of one host talk over TCP
   std::int64_t bucket_kb = 4096;       // gradients that are reduced together
   std::uint64_t verify_every = 100;    // steps between comparisons of all replicas; 0: at the end
+  double blame_every = 60;             // seconds between reports of who is waited for; 0: none
   double collective_timeout = 300;     // seconds
   std::string bind;                    // address to listen on; empty: chosen
   std::int64_t shards = 0;             // 0: as many as workers

@@ -20,7 +20,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::size_t kMaxControl = std::size_t{1} << 20;
-constexpr std::chrono::milliseconds kConnectSlice(1'000), kBetweenTries(50);
+constexpr std::chrono::milliseconds kConnectSlice(1'000), kBetweenTries(50), kAnswerTime(1'000);
 
 std::uint64_t ResidentBytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
@@ -86,15 +86,19 @@ void Agent::Run(const std::stop_token& stop) {
   }
 }
 
+Result<std::unique_ptr<net::Connection>> Agent::OpenConnection(const std::stop_token& stop) const {
+  return net::ConnectTo(loop_, options_.coordinator, "the coordinator",
+                        {.secret = options_.secret,
+                         .self = {wire::Role::kWorker, Rank(0)},
+                         .context = {},
+                         .deadline = steady_clock::now() + kConnectSlice,
+                         .stop = stop,
+                         .once = true});
+}
+
 Status Agent::Connect(const std::stop_token& stop) {
   const Instant tried = clock_.Now();
-  auto connection = net::ConnectTo(loop_, options_.coordinator, "the coordinator",
-                                   {.secret = options_.secret,
-                                    .self = {wire::Role::kWorker, Rank(0)},
-                                    .context = {},
-                                    .deadline = steady_clock::now() + kConnectSlice,
-                                    .stop = stop,
-                                    .once = true});
+  auto connection = OpenConnection(stop);
   const MutexLock lock(mutex_);
   if (connection.status().code() == Code::kNotFound) logic_.OnRefused(tried);
   if (!connection.ok()) return connection.status();
@@ -114,7 +118,7 @@ void Agent::Converse(const std::stop_token& stop) {
   Status status;
   {
     const std::stop_callback closing(stop, [&] { connection->Leave(); });
-    status = ReceiveAll(*connection);
+    status = ReceiveAll(*connection, stop);
   }
   const MutexLock lock(mutex_);
   PACELINE_LOG(Info, "the connection to the coordinator ended: {}", status.message());
@@ -124,7 +128,18 @@ void Agent::Converse(const std::stop_token& stop) {
   changed_.notify_all();
 }
 
-Status Agent::ReceiveAll(net::Connection& connection) {
+// After the network was away, a new connection works at once, while the kernel waits longer and
+// longer before it tries the old one again. The old one is kept as long as no new one works: a
+// coordinator that only slept must not take us for dead.
+bool Agent::AnswersElsewhere(const std::stop_token& stop) {
+  {
+    const MutexLock lock(mutex_);
+    if (!logic_.Unheard(clock_.Now())) return false;
+  }
+  return OpenConnection(stop).ok();
+}
+
+Status Agent::ReceiveAll(net::Connection& connection, const std::stop_token& stop) {
   std::vector<std::byte> buffer(kMaxControl);
   net::Completion received;
   steady_clock::time_point next_beat = steady_clock::now();
@@ -134,8 +149,14 @@ Status Agent::ReceiveAll(net::Connection& connection) {
                        received.ForReceive());
     Status status = received.Wait(next_beat);
     while (status.code() == Code::kTimeout) {
-      next_beat = steady_clock::now() + Heartbeat();
+      const bool elsewhere = AnswersElsewhere(stop);
+      next_beat = steady_clock::now() + (elsewhere ? kAnswerTime : Heartbeat());
       status = received.Wait(next_beat);
+      if (status.code() == Code::kTimeout && elsewhere) {
+        connection.Abort({.code = Code::kTimeout, .text = "no answer on this connection"});
+        received.WaitWithoutDeadline();
+        return Status::Error(Code::kPeerLost, "the network was away; connecting anew");
+      }
     }
     PACELINE_TRY(status);
     auto message = wire::DecodeControl(std::span(buffer).first(received.bytes()));

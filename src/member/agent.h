@@ -85,7 +85,9 @@ class Agent {
   void Run(const std::stop_token& stop);
   Status Connect(const std::stop_token& stop);
   void Converse(const std::stop_token& stop);
-  Status ReceiveAll(net::Connection& connection);
+  Result<std::unique_ptr<net::Connection>> OpenConnection(const std::stop_token& stop) const;
+  Status ReceiveAll(net::Connection& connection, const std::stop_token& stop);
+  bool AnswersElsewhere(const std::stop_token& stop);
   void Handle(const wire::Control& message);
   void Send(const wire::Control& message) PACELINE_REQUIRES(mutex_);
   std::chrono::milliseconds Heartbeat();

@@ -39,6 +39,10 @@ class WorkerLogic {
   // Nobody can have given us up yet: what we write is not a dead worker's.
   bool Trusted(Instant now) const { return proven_ && now - *proven_ < dead_; }
   bool MayCommit(Instant now) const { return !release_ && Trusted(now); }
+  // On this connection nothing was answered for the dead time.
+  bool Unheard(Instant now) const {
+    return connected_ && !unanswered_.empty() && now - unanswered_.begin()->second >= dead_;
+  }
 
   // What this worker does.
   void SetReady() { ready_ = true; }

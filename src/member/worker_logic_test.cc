@@ -52,6 +52,19 @@ TEST_F(WorkerLogicTest, MayCommitUntilTheDeadTimeAfterTheLastAnswer) {
   EXPECT_FALSE(logic_.MayCommit(8s));  // counted from when it was sent
 }
 
+TEST_F(WorkerLogicTest, NoticesAConnectionOnWhichNobodyAnswers) {
+  Register(0s);
+  const wire::Heartbeat beat = logic_.MakeHeartbeat(1s);
+  logic_.MakeHeartbeat(2s);
+  EXPECT_FALSE(logic_.Unheard(5s));
+  EXPECT_TRUE(logic_.Unheard(6s));
+  logic_.OnControl(wire::HeartbeatAck{beat.sequence});
+  EXPECT_FALSE(logic_.Unheard(6s));
+  EXPECT_TRUE(logic_.Unheard(7s));
+  logic_.OnConnected(7s);
+  EXPECT_FALSE(logic_.Unheard(20s));
+}
+
 TEST_F(WorkerLogicTest, GoesOnWhileTheCoordinatorIsDead) {
   Register(0s);
   logic_.OnClosed();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -9,6 +10,12 @@
 #include "base/status.h"
 
 namespace paceline::net {
+
+// What a stream has done so far.
+struct StreamUse {
+  double busy_seconds = 0;  // with data on its way or waiting to be sent
+  std::uint64_t bytes = 0;  // that have arrived at the other side
+};
 
 // An ordered, reliable stream of bytes in both directions: a TCP connection, an in-process pipe, a
 // decorator that breaks either, later TLS. Loop-confined: every method is called on the loop, every
@@ -31,6 +38,8 @@ class ByteStream {
   virtual void ShutdownWriteOnLoop() = 0;
   // Outstanding callbacks come with kAborted.
   virtual void CloseOnLoop() = 0;
+  // Zero where nobody knows.
+  virtual StreamUse UseOnLoop() const { return {}; }
   // For messages: "10.0.0.1:4321".
   virtual std::string peer() const = 0;
 };

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "net/internal/on_loop.h"
 #include "wire/crc32c.h"
 
 namespace paceline::net {
@@ -33,6 +34,7 @@ class Connection::Impl : public std::enable_shared_from_this<Impl> {
   Loop& loop() { return loop_; }
   std::uint64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
   std::uint64_t frames_sent() const { return frames_sent_.load(std::memory_order_relaxed); }
+  StreamUse UseOnLoop() const { return stream_->UseOnLoop(); }
   void SetPeerOnLoop(const std::string& name, std::uint64_t rank) {
     options_.peer = name;
     options_.rank = rank;
@@ -377,6 +379,12 @@ void Connection::SetPeer(const std::string& name, std::uint64_t rank) {
 std::uint64_t Connection::bytes_sent() const { return impl_->bytes_sent(); }
 
 std::uint64_t Connection::frames_sent() const { return impl_->frames_sent(); }
+
+StreamUse Connection::use() const {
+  StreamUse use;
+  internal::RunOnLoop(impl_->loop(), [&] { use = impl_->UseOnLoop(); });
+  return use;
+}
 
 void Completion::Finish(const Status& status, std::size_t bytes) {
   const MutexLock lock(mutex_);

@@ -73,6 +73,8 @@ class Connection {
   void SetPeer(const std::string& name, std::uint64_t rank);
   std::uint64_t bytes_sent() const;
   std::uint64_t frames_sent() const;
+  // Asks the loop: for reports, not for every step.
+  StreamUse use() const;
 
  private:
   class Impl;

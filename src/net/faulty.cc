@@ -48,6 +48,7 @@ class FaultyStream final : public ByteStream {
     timer_.reset();
     DeliverDelayed();  // into the closed stream: an answer all the same
   }
+  StreamUse UseOnLoop() const override { return inner_->UseOnLoop(); }
   std::string peer() const override { return inner_->peer(); }
 
  private:

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "net/internal/loop_impl.h"
 #include "net/internal/on_loop.h"
+#include "net/internal/tcp_use.h"
 
 namespace paceline::net {
 
@@ -65,6 +66,7 @@ class TcpStream final : public ByteStream {
     socket_.close(ignored);
   }
 
+  StreamUse UseOnLoop() const override { return internal::ReadTcpUse(socket_.native_handle()); }
   std::string peer() const override { return peer_; }
 
  private:
@@ -84,7 +86,7 @@ class TcpStream final : public ByteStream {
                          fmt::format("connection to {} broke: {}", peer_, error.message()));
   }
 
-  tcp::socket socket_;
+  mutable tcp::socket socket_;  // the library's native_handle() is not const
   std::string peer_;
 };
 

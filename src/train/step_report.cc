@@ -10,7 +10,7 @@ namespace paceline::train {
 namespace {
 
 constexpr std::size_t kShardBytes = 3 * sizeof(std::uint64_t);
-constexpr std::size_t kRankBytes = 2 * sizeof(std::uint64_t);
+constexpr std::size_t kRankBytes = 5 * sizeof(std::uint64_t);
 constexpr std::uint64_t kStop = 1, kViewEnds = 2;
 
 void StoreDouble(std::byte* to, double value) {
@@ -32,6 +32,9 @@ Result<StepReport> ExchangeReports(collective::Engine& engine, const RankReport&
   std::byte* at = blocks.data() + engine.rank().value() * block;
   StoreDouble(at, mine.busy_seconds);
   wire::StoreU64(at + 8, (mine.stop ? kStop : 0) | (mine.view_ends ? kViewEnds : 0));
+  wire::StoreU64(at + 16, mine.link.to.value());
+  StoreDouble(at + 24, mine.link.share);
+  StoreDouble(at + 32, mine.link.bytes_per_second);
   at += kRankBytes;
   for (const ShardReport& shard : mine.shards) {
     StoreDouble(at, shard.loss);
@@ -47,6 +50,8 @@ Result<StepReport> ExchangeReports(collective::Engine& engine, const RankReport&
     const std::uint64_t flags = wire::LoadU64(from + 8);
     report.stop = report.stop || (flags & kStop) != 0;
     report.view_ends = report.view_ends || (flags & kViewEnds) != 0;
+    report.links.push_back(
+        {Rank(wire::LoadU64(from + 16)), LoadDouble(from + 24), LoadDouble(from + 32)});
     from += kRankBytes;
     for (auto shard = layout.begin(Rank(rank)); shard < layout.end(Rank(rank));
          shard = shard.Next()) {

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "collective/engine.h"
+#include "job/blame.h"
 
 namespace paceline::train {
 
@@ -24,14 +25,16 @@ struct ShardReport {
 struct RankReport {
   std::vector<ShardReport> shards;  // its own, in order
   double busy_seconds = 0;          // from the start of the step to its last gradient
-  bool stop = false;                // it was asked to stop
-  bool view_ends = false;           // the coordinator wants other members
+  job::BusyLink link;
+  bool stop = false;       // it was asked to stop
+  bool view_ends = false;  // the coordinator wants other members
 };
 
 // The reports of all ranks, the same on every rank.
 struct StepReport {
   std::vector<ShardReport> shards;   // of the whole step, in order
   std::vector<double> busy_seconds;  // by rank
+  std::vector<job::BusyLink> links;  // by rank
   bool stop = false;                 // somebody was asked to stop: all do, after this step
   bool view_ends = false;            // somebody has heard that the view ends: for all, here
 };

@@ -153,14 +153,19 @@ void Trainer::InstallHooks() {
   }
 }
 
+GradientFault PoisonAt(Step step) {
+  return [step](Step now, std::size_t tensor, std::span<float> gradient) {
+    if (now == step && tensor == 0) gradient[0] = std::numeric_limits<float>::quiet_NaN();
+  };
+}
+
 void Trainer::OnGradient(std::size_t tensor) {
   if (!exchange_) return;
   if (exchange_->Failed()) throw std::runtime_error("the group is gone");  // caught by TorchGuard
   const torch::Tensor gradient = parameters_[tensor].grad().contiguous();
-  if (tensor == 0 && options_.poison_at == current_step_.value()) {
-    gradient.data_ptr<float>()[0] = std::numeric_limits<float>::quiet_NaN();
-  }
-  exchange_->Put(tensor, {gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel())});
+  const std::span values(gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel()));
+  if (options_.gradient_fault) options_.gradient_fault(current_step_, tensor, values);
+  exchange_->Put(tensor, values);
 }
 
 Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& next) {
@@ -181,7 +186,7 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
   return TorchGuard([&]() -> Result<StepOutcome> {
     const Instant started = clock_.Now();
     StepOutcome outcome;
-    RankReport mine{.stop = input.stop, .view_ends = input.view_ends};
+    RankReport mine{.link = input.link, .stop = input.stop, .view_ends = input.view_ends};
     current_step_ = input.step;
     if (exchange_) exchange_->StartStep();
     for (ShardId shard = first_shard(); shard < end_shard(); shard = shard.Next()) {
@@ -260,7 +265,7 @@ Status Trainer::ShareReport(const StepInput& input, RankReport mine, StepOutcome
     }
     PACELINE_TRY(shared);
   } else {
-    report = {std::move(mine.shards), {mine.busy_seconds}, mine.stop, mine.view_ends};
+    report = {std::move(mine.shards), {mine.busy_seconds}, {}, mine.stop, mine.view_ends};
   }
   for (const ShardReport& shard : report.shards) {
     outcome.loss += shard.loss;
@@ -271,6 +276,7 @@ Status Trainer::ShareReport(const StepInput& input, RankReport mine, StepOutcome
   outcome.stop = report.stop;
   outcome.view_ends = report.view_ends;
   outcome.busy_seconds = std::move(report.busy_seconds);
+  outcome.links = std::move(report.links);
   return {};
 }
 
@@ -289,8 +295,8 @@ Result<GradientSpans> Trainer::CollectGradient() {
     spans.emplace_back(parameter.mutable_grad().data_ptr<float>(),
                        static_cast<std::size_t>(parameter.numel()));
   }
-  if (options_.poison_at == current_step_.value()) {
-    spans.front()[0] = std::numeric_limits<float>::quiet_NaN();
+  for (std::size_t i = 0; options_.gradient_fault && i < spans.size(); ++i) {
+    options_.gradient_fault(current_step_, i, spans[i]);
   }
   return spans;
 }

@@ -21,13 +21,17 @@
 
 namespace paceline::train {
 
+// For tests: sees each gradient of this worker before it is summed, and may spoil it or worse.
+using GradientFault = std::function<void(Step step, std::size_t tensor, std::span<float>)>;
+GradientFault PoisonAt(Step step);  // a NaN
+
 struct TrainerOptions {
   std::string model;
   std::uint64_t seed = 1;
   std::uint64_t shards = 1;  // V: virtual shards of the global batch
   OptimizerOptions optimizer;
-  double clip_norm = 0;                    // 0: off
-  std::optional<std::uint64_t> poison_at;  // for tests: this step's gradient becomes NaN
+  double clip_norm = 0;          // 0: off
+  GradientFault gradient_fault;  // for tests; empty: none
   // The group with which gradients are summed; null: this worker owns all shards.
   collective::Engine* engine = nullptr;
   bool elastic = false;  // groups come and go: Attach()
@@ -47,6 +51,7 @@ struct StepOutcome {
   bool stop = false;          // some worker was asked to stop; all know after the same step
   bool view_ends = false;     // likewise: the group is about to change
   std::vector<double> busy_seconds;  // by worker: from the start of the step to its last gradient
+  std::vector<job::BusyLink> links;  // by worker, as they came in
 };
 
 // Model, parameters and optimiser of one worker, and how they take one step. The result of a step
@@ -63,6 +68,7 @@ class Trainer {
     Step step;
     std::uint64_t samples = 0;  // of the whole step, the same for every shard of it
     double learning_rate = 0;
+    job::BusyLink link;      // of this worker, for the others to know
     bool stop = false;       // this worker was asked to stop
     bool view_ends = false;  // it was told that the group changes
   };

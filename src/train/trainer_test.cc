@@ -98,7 +98,8 @@ TEST(Trainer, ClippingLimitsTheUpdate) {
 
 TEST(Trainer, ANanGradientNeverReachesTheState) {
   for (const std::uint64_t shards : {1U, 2U}) {
-    Rig rig({.shards = shards, .optimizer = {.name = "adam"}, .poison_at = 1}, 3 * 4 * shards);
+    Rig rig({.shards = shards, .optimizer = {.name = "adam"}, .gradient_fault = PoisonAt(Step(1))},
+            3 * 4 * shards);
     EXPECT_TRUE(rig.RunStep(0).applied);
     const std::string before = rig.Hash();
     EXPECT_FALSE(rig.RunStep(1).applied);

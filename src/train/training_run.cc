@@ -41,7 +41,9 @@ TrainingRun::TrainingRun(const job::TrainConfig& config, const RunEnvironment& e
       environment_(environment),
       directory_(config.run),
       recorder_(environment.clock),
-      progress_(environment.clock, environment.progress) {}
+      progress_(environment.clock, environment.progress),
+      blame_(std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::duration<double>(config.blame_every))) {}
 
 Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& config,
                                                        const RunEnvironment& environment) {
@@ -112,7 +114,7 @@ Status TrainingRun::OpenTrainer() {
                                                            .momentum = config_.momentum,
                                                            .weight_decay = config_.weight_decay},
                                              .clip_norm = config_.clip_norm,
-                                             .poison_at = environment_.poison_at,
+                                             .gradient_fault = environment_.gradient_fault,
                                              .engine = environment_.engine,
                                              .elastic = environment_.elastic != nullptr,
                                              .may_commit = MayCommit(environment_.elastic),
@@ -215,6 +217,9 @@ Status TrainingRun::FinishTraining(const Status& trained) {
 
 Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
   const Trainer::NextBatch next = [&] { return loader.Next(std::stop_token()); };
+  blame_.Restart(environment_.clock.Now());
+  link_watch_ = {};
+  link_ = {};
   while (position_.next_step.value() < plan_.Steps() && !Stopping()) {
     if (LeaveIfAsked()) PACELINE_LOG(Info, "asked to leave the run");
     const Step step = position_.next_step;
@@ -226,14 +231,15 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
                     trainer_->RunStep({.step = step,
                                        .samples = plan_.StepSamples(step),
                                        .learning_rate = learning_rate,
+                                       .link = link_,
                                        .stop = ShouldStopAll(),
                                        .view_ends = ViewShouldEnd()},
                                       next));
     agreed_to_stop_ = outcome.stop;
-    stragglers_.Add(outcome.busy_seconds);
+    const std::chrono::nanoseconds took = environment_.clock.Now() - started;
     if (environment_.trace != nullptr) TraceReductions();
-    RecordStep(outcome, learning_rate, environment_.clock.Now() - started,
-               trainer_->phases().Since(phases_before));
+    RecordStep(outcome, learning_rate, took, trainer_->phases().Since(phases_before));
+    WatchGroup(outcome, took);
     PACELINE_TRY(AfterStep(outcome, samples_before));
     if (outcome.view_ends && !agreed_to_stop_) {
       view_ended_ = true;

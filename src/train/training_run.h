@@ -17,6 +17,7 @@
 #include "disk/checkpoint.h"
 #include "disk/file_system.h"
 #include "disk/run_lock.h"
+#include "job/blame.h"
 #include "job/elastic_group.h"
 #include "job/event_log.h"
 #include "job/flight_recorder.h"
@@ -39,11 +40,11 @@ struct RunEnvironment {
   disk::FileSystem& file_system;     // for checkpoints
   std::function<int()> stop_signal;  // 0, or the signal that asks to stop
   job::ProgressStyle progress = job::ProgressStyle::kOff;
-  std::string config_text;                 // kept as the run's config.toml
-  std::optional<std::uint64_t> poison_at;  // for tests: NaN in this step's gradient
-  collective::Engine* engine = nullptr;    // the group; null: a worker alone
-  job::ElasticGroup* elastic = nullptr;    // instead of `engine`: groups that come and go
-  std::string group;                       // what the group is, for people
+  std::string config_text;               // kept as the run's config.toml
+  GradientFault gradient_fault;          // for tests
+  collective::Engine* engine = nullptr;  // the group; null: a worker alone
+  job::ElasticGroup* elastic = nullptr;  // instead of `engine`: groups that come and go
+  std::string group;                     // what the group is, for people
   struct Cut {
     std::uint64_t step = 0;
     std::chrono::milliseconds duration{};
@@ -111,6 +112,7 @@ class TrainingRun {
     return alone ? environment_.stop_signal() != 0 : agreed_to_stop_;
   }
   Status VerifyIfDue();
+  void WatchGroup(const StepOutcome& outcome, std::chrono::nanoseconds took);
   void TraceReductions();
   RunSummary Summarize() const;
 
@@ -139,6 +141,10 @@ class TrainingRun {
   bool started_ = false;  // an elastic run: was part of a view
   Generation generation_;
   job::StragglerReport stragglers_;
+  job::BlameReport blame_;
+  job::LinkWatch link_watch_;
+  job::BusyLink link_;  // as of the last look
+  Instant link_seen_{};
   double recent_loss_ = 0, recent_accuracy_ = 0;  // exponential averages
   bool any_step_ = false;
   std::optional<Evaluation> evaluation_;

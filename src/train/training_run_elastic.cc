@@ -139,6 +139,13 @@ Result<RunSummary> TrainingRun::Go(const wire::Release& release) {
     if (!events_) PACELINE_TRY(OpenDirectory());
     PACELINE_TRY(SaveNow());
   }
+  if (release.code == Code::kFenced) {
+    return Status::Error(
+        release.code,
+        fmt::format("worker {} was given up at step {}: {}; the others go on without it",
+                    environment_.elastic->agent().member().value(), position_.next_step.value(),
+                    release.why));
+  }
   if (release.code != Code::kOk) return Status::Error(release.code, release.why);
   return Summarize();
 }

@@ -36,6 +36,25 @@ void TrainingRun::RecordStart() {
                position_.next_step.value(), plan_.Steps(), config_.threads, directory_.path());
 }
 
+// Who waits for whom, and for which connection. Each worker looks at its own connections a few
+// times between two reports and tells the others with its next step.
+void TrainingRun::WatchGroup(const StepOutcome& outcome, std::chrono::nanoseconds took) {
+  stragglers_.Add(outcome.busy_seconds);
+  if (environment_.engine == nullptr) return;
+  const Instant now = environment_.clock.Now();
+  blame_.Add(outcome.busy_seconds, outcome.links, ToSeconds(took));
+  const double since_look = ToSeconds(now - link_seen_);
+  if (config_.blame_every > 0 && since_look >= config_.blame_every / 4) {
+    link_ = link_watch_.Sample(environment_.engine->Links(), since_look);
+    link_seen_ = now;
+  }
+  if (!blame_.Due(now)) return;
+  const auto blame = blame_.Take(now);
+  if (!blame) return;
+  Record("blame", JsonObject().Add("step", position_.next_step.value()).Add("text", blame->text));
+  if (blame->notable) Note(blame->text);
+}
+
 // Two runs can then be compared step by step.
 void TrainingRun::AddStateHash(JsonObject& record) const {
   const Trainer::StateHash hash = trainer_->HashState();

@@ -37,7 +37,7 @@ job::TrainConfig Config(const std::string& run) {
 struct Harness {
   disk::PosixFileSystem posix;
   std::optional<disk::FaultyFileSystem> faulty;
-  std::optional<std::uint64_t> poison_at;
+  GradientFault gradient_fault;
   std::uint64_t stop_after_checks = 1'000'000;
   std::uint64_t checks = 0;
 
@@ -50,7 +50,7 @@ struct Harness {
                            .file_system = fs,
                            .stop_signal = [this] { return ++checks > stop_after_checks ? 15 : 0; },
                            .config_text = ToToml(config),
-                           .poison_at = poison_at}));
+                           .gradient_fault = gradient_fault}));
     return run->Run();
   }
 };
@@ -139,7 +139,7 @@ TEST(TrainingRun, ResumingBeforeTheFirstCheckpointStartsAtTheBeginning) {
 TEST(TrainingRun, NanStepsAreSkippedCountedAndLimited) {
   const TempDir dir;
   Harness harness;
-  harness.poison_at = 2;
+  harness.gradient_fault = PoisonAt(Step(2));
   const auto summary = harness.Run(Config(dir / "skip"));
   ASSERT_THAT(summary, IsOk());
   EXPECT_EQ(summary->skipped_steps, 1U);

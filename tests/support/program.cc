@@ -45,6 +45,11 @@ nlohmann::json LastJson(const std::string& output) {
   return json;
 }
 
+std::string HashOf(const CommandResult& result) {
+  EXPECT_EQ(result.state.code, 0) << result.err;
+  return result.state.code == 0 ? LastJson(result.out)["params_hash"].get<std::string>() : "";
+}
+
 void ExpectError(const CommandResult& result, int exit_code, const std::string& text) {
   EXPECT_EQ(result.state.code, exit_code) << result.state.Describe() << "\n" << result.err;
   std::istringstream lines(result.err);

@@ -25,6 +25,9 @@ std::vector<std::string> SmallTraining(const std::string& run,
 // The JSON object in the last line of a program's output; fails the test when there is none.
 nlohmann::json LastJson(const std::string& output);
 
+// The params_hash that a training printed; fails the test when the training failed.
+std::string HashOf(const CommandResult& result);
+
 // Fails the test unless the command ended with this exit code, printed exactly one error line that
 // contains `text`, and showed no stack trace.
 void ExpectError(const CommandResult& result, int exit_code, const std::string& text);

@@ -2,13 +2,13 @@
 // join, and the answer stays the same. T numbers are those of the fault tests in docs/elastic.md.
 #include <signal.h>
 
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
 
 #include "disk/run_lock.h"
+#include "support/elastic_run.h"
+#include "support/processes.h"
 #include "support/program.h"
 #include "testing/seed.h"
 #include "testing/status_matchers.h"
@@ -20,94 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-std::vector<std::string> Elastic(const std::string& run, const std::string& workers,
-                                 std::vector<std::string> more = {}) {
-  std::vector<std::string> settings{"--workers",
-                                    workers,
-                                    "--shards",
-                                    "4",
-                                    "--batch",
-                                    "4",
-                                    "--steps",
-                                    "80",
-                                    "--heartbeat",
-                                    "0.2",
-                                    "--dead-timeout",
-                                    "2",
-                                    "--reproducible",
-                                    "--checkpoint-every",
-                                    "20"};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return SmallTraining(run, settings);
-}
-
-std::string Hash(const CommandResult& result) {
-  EXPECT_EQ(result.state.code, 0) << result.err;
-  return result.state.code == 0 ? LastJson(result.out)["params_hash"].get<std::string>() : "";
-}
-
-std::vector<nlohmann::json> Records(const std::string& path) {
-  std::vector<nlohmann::json> records;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    auto record = nlohmann::json::parse(line, nullptr, false);
-    if (record.is_object()) records.push_back(std::move(record));
-  }
-  return records;
-}
-
-std::size_t Count(const std::string& path, const std::string& type) {
-  std::size_t count = 0;
-  for (const auto& record : Records(path)) count += record["type"] == type ? 1 : 0;
-  return count;
-}
-
-// Whoever has this run on its command line.
-std::vector<pid_t> ProcessesOf(const std::string& run) {
-  std::vector<pid_t> pids;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string line(std::istreambuf_iterator<char>(file), {});
-    if (line.find(run) != std::string::npos) pids.push_back(std::stoi(name));
-  }
-  return pids;
-}
-
-// Every sample once, generations in order (O2, O6), nothing left behind (O4).
-void ExpectInvariants(const std::string& run) {
-  const CommandResult audit = RunPaceline({"audit", run, "--json"});
-  EXPECT_EQ(audit.state.code, 0) << audit.out << audit.err;
-  EXPECT_TRUE(ProcessesOf(run).empty());
-  for (const auto& entry : std::filesystem::directory_iterator(run)) {
-    EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr(".tmp")));
-  }
-}
-
-// A run in which nothing happens.
-const std::string& UndisturbedHash() {
-  static const std::string hash = [] {
-    const TempDir dir;
-    return Hash(RunPaceline(
-        SmallTraining(dir / "plain", {"--workers", "4", "--shards", "4", "--batch", "4", "--steps",
-                                      "80", "--reproducible", "--checkpoint-every", "20"})));
-  }();
-  return hash;
-}
-
-// Runs with faults and expects the bits of a run without.
-void ExpectSameBits(const std::string& workers, const std::string& chaos,
-                    const std::vector<std::string>& more = {}) {
-  const TempDir dir;
-  std::vector<std::string> settings{"--chaos", chaos};
-  settings.insert(settings.end(), more.begin(), more.end());
-  const CommandResult result = RunPaceline(Elastic(dir / "run", workers, settings));
-  EXPECT_EQ(Hash(result), UndisturbedHash()) << chaos << "\n" << result.err;
-  ExpectInvariants(dir / "run");
-}
 
 TEST(Elastic, WithoutFaultsTheBitsAreThoseOfAFixedGroup) {
   ExpectSameBits("1:3", "");
@@ -131,7 +43,7 @@ TEST(Elastic, BelowTheMinimumItWaitsForAReplacement) {
   const std::string run = dir / "run";
   const CommandResult result =
       RunPaceline(Elastic(run, "2:3", {"--chaos", "kill=worker:0@step10,kill=worker:1@step10"}));
-  EXPECT_EQ(Hash(result), UndisturbedHash());
+  EXPECT_EQ(HashOf(result), UndisturbedHash());
   EXPECT_GE(Count(run + "/members.jsonl", "waiting"), 1U);
   ExpectInvariants(run);
 }
@@ -150,7 +62,7 @@ TEST(Elastic, WithoutAReplacementItEndsWithACheckpoint) {
   EXPECT_TRUE(ProcessesOf(run).empty());
   const CommandResult resumed =
       RunPaceline({"train", "--run", run, "--resume", "--json", "--restarts", "100"});
-  EXPECT_EQ(Hash(resumed), UndisturbedHash()) << resumed.err;
+  EXPECT_EQ(HashOf(resumed), UndisturbedHash()) << resumed.err;
   ExpectInvariants(run);
 }
 
@@ -160,7 +72,7 @@ TEST(Elastic, AShortPauseEvictsNobodyALongOneDoes) {
   const std::string brief = dir / "brief", lasting = dir / "lasting";
   const CommandResult one =
       RunPaceline(Elastic(brief, "1:3", {"--chaos", "stop=worker:1@step20:600ms"}));
-  EXPECT_EQ(Hash(one), UndisturbedHash());
+  EXPECT_EQ(HashOf(one), UndisturbedHash());
   EXPECT_EQ(Count(brief + "/members.jsonl", "evict"), 0U);
   const CommandResult two = RunPaceline(
       Elastic(lasting, "1:3", {"--chaos", "stop=worker:1@step20:5s", "--steps", "400"}));
@@ -175,7 +87,7 @@ TEST(Elastic, AWorkerThatIsCutOffIsGivenUpAndReplaced) {
   const std::string run = dir / "run";
   const CommandResult result = RunPaceline(
       Elastic(run, "1:3", {"--chaos", "cut=worker:0@step20:3s", "--shared-memory", "off"}));
-  EXPECT_EQ(Hash(result), UndisturbedHash()) << result.err;
+  EXPECT_EQ(HashOf(result), UndisturbedHash()) << result.err;
   EXPECT_GE(Count(run + "/members.jsonl", "evict"), 1U);
   ExpectInvariants(run);
 }
@@ -186,7 +98,7 @@ TEST(Elastic, AWorkerThatIsAskedToLeaveRepeatsNothing) {
   const std::string run = dir / "run";
   const CommandResult result =
       RunPaceline(Elastic(run, "1:3", {"--chaos", "leave=worker:1@step20"}));
-  EXPECT_EQ(Hash(result), UndisturbedHash()) << result.err;
+  EXPECT_EQ(HashOf(result), UndisturbedHash()) << result.err;
   EXPECT_EQ(Count(run + "/members.jsonl", "lost"), 0U);
   const nlohmann::json audit = LastJson(RunPaceline({"audit", run, "--json"}).out);
   EXPECT_EQ(audit["repeated_steps"], 0);
@@ -213,7 +125,7 @@ TEST(Elastic, TrainingGoesOnWithoutACoordinatorWhichThenTakesItsWorkersBack) {
   const std::string run = dir / "run";
   const CommandResult result =
       RunPaceline(Elastic(run, "1:3", {"--chaos", "kill=coordinator@step20"}));
-  EXPECT_EQ(Hash(result), UndisturbedHash()) << result.err;
+  EXPECT_EQ(HashOf(result), UndisturbedHash()) << result.err;
   EXPECT_EQ(Count(run + "/events.jsonl", "view"), 1U) << "no generation was needed";
   EXPECT_EQ(Count(run + "/members.jsonl", "coordinator"), 2U);
   ExpectInvariants(run);

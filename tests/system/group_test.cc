@@ -1,23 +1,19 @@
 // Several workers as real processes: the same bits whoever computes them, and what happens when
 // one of them dies, does not fit, or is bothered from outside.
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <gmock/gmock.h>
 
-#include "base/unique_fd.h"
 #include "member/rendezvous.h"
+#include "support/processes.h"
 #include "support/program.h"
+#include "support/strangers.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
-#include "wire/frame.h"
 
 namespace paceline::testing {
 namespace {
@@ -36,24 +32,7 @@ std::vector<std::string> GroupTraining(const std::string& run, const std::string
 }
 
 std::string HashOf(const std::vector<std::string>& arguments, const Environment& environment = {}) {
-  const CommandResult result = RunPaceline(arguments, environment);
-  EXPECT_EQ(result.state.code, 0) << result.err;
-  return result.state.code == 0 ? LastJson(result.out)["params_hash"].get<std::string>() : "";
-}
-
-// Processes whose command line names this run; a zombie has none.
-std::vector<pid_t> WorkersOf(const std::string& run) {
-  std::vector<pid_t> pids;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string line(std::istreambuf_iterator<char>(file), {});
-    if (line.find("paceline-worker") != std::string::npos && line.find(run) != std::string::npos) {
-      pids.push_back(std::stoi(name));
-    }
-  }
-  return pids;
+  return testing::HashOf(RunPaceline(arguments, environment));
 }
 
 std::string EnvironmentOf(pid_t pid, const std::string& variable) {
@@ -131,7 +110,7 @@ TEST(Group, AnInterruptedGroupGoesOnWithAnotherNumberOfWorkers) {
   const auto rest = child.ReadAll(kDeadline);
   ASSERT_THAT(rest, IsOk());
   ASSERT_THAT(child.Wait(kDeadline), IsOk());
-  EXPECT_TRUE(WorkersOf(dir / "run").empty());
+  EXPECT_TRUE(ProcessesOf(dir / "run").empty());
   const CommandResult resumed =
       RunPaceline({"train", "--resume", "--run", dir / "run", "--workers", "2", "--json"});
   ASSERT_EQ(resumed.state.code, 0) << resumed.err;
@@ -144,7 +123,7 @@ TEST(Group, AKilledWorkerIsNamedByAllAndNothingIsLeft) {
   Subprocess child = StartPaceline(
       GroupTraining(run, "3", {"--steps", "1000000", "--batch", "8", "--train-samples", "500"}));
   WaitForLine(child, "samples/s");
-  for (const pid_t pid : WorkersOf(run)) {
+  for (const pid_t pid : ProcessesOf(run)) {
     if (EnvironmentOf(pid, "PACELINE_RANK") == "1") {
       ASSERT_EQ(::kill(pid, SIGKILL), 0);
     }
@@ -158,7 +137,7 @@ TEST(Group, AKilledWorkerIsNamedByAllAndNothingIsLeft) {
   EXPECT_THAT(rest->out, HasSubstr("[w2] paceline train: error: rank 2: lost rank 1"));
   EXPECT_THAT(rest->out, AllOf(HasSubstr("Root cause (first observed failure)"),
                                HasSubstr("rank      : 1"), HasSubstr("SIGKILL")));
-  EXPECT_TRUE(WorkersOf(run).empty());
+  EXPECT_TRUE(ProcessesOf(run).empty());
 }
 
 TEST(Group, ANanOfOneWorkerIsSkippedByAll) {
@@ -234,38 +213,6 @@ TEST_F(OpenGroup, AWrongSecretIsRefusedAndTheJobGoesOn) {
   EXPECT_EQ(End(std::move(b)).state.code, 0);
 }
 
-// Ports on which a process listens.
-std::vector<std::uint16_t> ListeningPorts(pid_t pid) {
-  const std::string proc = "/proc/" + std::to_string(pid);
-  std::string sockets;
-  for (const auto& entry : std::filesystem::directory_iterator(proc + "/fd")) {
-    std::error_code gone;
-    sockets += std::filesystem::read_symlink(entry.path(), gone).string() + " ";
-  }
-  std::vector<std::uint16_t> ports;
-  std::ifstream table(proc + "/net/tcp");
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream fields(line);
-    std::string number, local, remote, state, skipped, inode;
-    fields >> number >> local >> remote >> state;
-    for (int i = 0; i < 5; ++i) fields >> skipped;
-    fields >> inode;
-    if (state != "0A" || sockets.find("socket:[" + inode + "]") == std::string::npos) continue;
-    ports.push_back(static_cast<std::uint16_t>(std::stoul(local.substr(9), nullptr, 16)));
-  }
-  return ports;
-}
-
-UniqueFd ConnectTo(std::uint16_t port) {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  return fd;
-}
-
 // Strangers on every port of a running job: garbage, a huge length, and many that never finish.
 TEST_F(OpenGroup, StrangersOnThePortsChangeNothing) {
   const std::vector<std::string> settings{"--steps", "60", "--batch", "16", "--shards", "2"};
@@ -275,23 +222,9 @@ TEST_F(OpenGroup, StrangersOnThePortsChangeNothing) {
   Subprocess b = Start("1", settings, secret_);
   // Progress on stderr means that the group is up.
   while (!std::filesystem::exists(dir_ / "run/events.jsonl")) std::this_thread::yield();
-  const wire::FrameHeader huge{.type = wire::FrameType::kHello, .length = 0xFFFFFFFF};
-  const auto huge_bytes = wire::EncodeHeader(huge);
-  const std::string http =
-      "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n";
-  std::vector<UniqueFd> slow;
-  for (const pid_t pid : {a.pid(), b.pid()}) {
-    for (const std::uint16_t port : ListeningPorts(pid)) {
-      for (int i = 0; i < 100; ++i) {
-        slow.push_back(ConnectTo(port));
-        ::send(slow.back().get(), "P", 1, MSG_NOSIGNAL);
-      }
-      const UniqueFd garbage = ConnectTo(port), length = ConnectTo(port);
-      ::send(garbage.get(), http.data(), http.size(), MSG_NOSIGNAL);
-      ::send(length.get(), huge_bytes.data(), huge_bytes.size(), MSG_NOSIGNAL);
-    }
-  }
-  EXPECT_FALSE(slow.empty());
+  Strangers strangers;
+  for (const pid_t pid : {a.pid(), b.pid()}) strangers.Bother(pid, 100);
+  EXPECT_GE(strangers.count(), 200U);
   const CommandResult first = End(std::move(a));
   EXPECT_EQ(first.state.code, 0) << first.err;
   EXPECT_EQ(End(std::move(b)).state.code, 0);
