@@ -57,6 +57,9 @@ function(paceline_module name)
   if(A_TESTS)
     list(TRANSFORM A_TEST_DEPS PREPEND paceline_ OUTPUT_VARIABLE test_deps)
     add_executable(${name}_test ${A_TESTS})
+    if(NOT name STREQUAL train)  # shares the precompiled header of its library
+      target_compile_options(${name}_test PRIVATE ${PACELINE_TEST_OPTIONS})
+    endif()
     target_link_libraries(${name}_test PRIVATE paceline_${name} ${test_deps} paceline_testing
       ${A_LIBS})
     add_test(NAME ${name} COMMAND ${name}_test)

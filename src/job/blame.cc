@@ -33,7 +33,7 @@ void BlameReport::Restart(Instant now) {
   since_ = now;
   stragglers_ = {};
   links_.clear();
-  step_seconds_ = 0;
+  step_seconds_ = idle_seconds_ = 0;
 }
 
 void BlameReport::Add(std::span<const double> busy_seconds, std::span<const BusyLink> links,
@@ -41,6 +41,9 @@ void BlameReport::Add(std::span<const double> busy_seconds, std::span<const Busy
   stragglers_.Add(busy_seconds);
   links_.assign(links.begin(), links.end());  // each is an account of some time already
   step_seconds_ += seconds;
+  if (!busy_seconds.empty()) {
+    idle_seconds_ += std::max(0.0, seconds - *std::ranges::max_element(busy_seconds));
+  }
 }
 
 std::optional<BlameReport::Blame> BlameReport::Take(Instant now) {
@@ -55,7 +58,9 @@ std::optional<BlameReport::Blame> BlameReport::Take(Instant now) {
     blame.text += fmt::format(
         "; the link from rank {} to rank {} was busy {:.0f} % of the time, {:.1f} MB/s",
         slow - links_.begin(), slow->to.value(), 100 * slow->share, slow->bytes_per_second / 1e6);
-    blame.notable = blame.notable || slow->share >= kNotableLink;
+    // A link that is busy while all compute costs nothing.
+    const bool costs = idle_seconds_ >= kNotableWait * step_seconds_;
+    blame.notable = blame.notable || (costs && slow->share >= kNotableLink);
   }
   Restart(now);
   return blame;

@@ -58,6 +58,7 @@ class BlameReport {
   StragglerReport stragglers_;
   std::vector<BusyLink> links_;
   double step_seconds_ = 0;
+  double idle_seconds_ = 0;  // of the steps, after the last worker had its gradients
 };
 
 }  // namespace paceline::job

@@ -54,6 +54,19 @@ TEST(BlameReport, WhatIsInOrderIsNotNotable) {
   EXPECT_THAT(blame->text, AllOf(HasSubstr("rank 1"), Not(HasSubstr("link"))));
 }
 
+TEST(BlameReport, ABusyLinkIsNotableWhenAllWaitForIt) {
+  for (const double seconds : {0.105, 0.2}) {
+    BlameReport report(60s);
+    report.Restart(Instant(0s));
+    report.Add(std::vector<double>{0.1, 0.1}, std::vector<BusyLink>{{}, {Rank(0), 0.9, 1e6}},
+               seconds);
+    const auto blame = report.Take(Instant(60s));
+    ASSERT_TRUE(blame);
+    EXPECT_EQ(blame->notable, seconds > 0.15);
+    EXPECT_THAT(blame->text, HasSubstr("the link from rank 1 to rank 0"));
+  }
+}
+
 TEST(BlameReport, NeverDueWhenSwitchedOff) {
   BlameReport report(0s);
   report.Restart(Instant(0s));
