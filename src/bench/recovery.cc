@@ -82,23 +82,25 @@ class RunWatcher {
   std::chrono::steady_clock::time_point last_step_seen_;
 };
 
-// Samples per second of a run that has ended, without its first steps.
+// Samples per second of a run that has ended, by its median step: the first steps do not count, nor
+// does what else the machine did for a while.
 Result<double> SteadyRate(const std::string& run) {
   job::RecordFile events(run + "/events.jsonl");
-  double began = 0, ended = 0;
+  std::vector<double> seconds;
   std::uint64_t before = 0, after = 0;
   const auto add = [&](const job::Record& record) {
     const auto* step = std::get_if<job::StepRecord>(&record.body);
     if (step == nullptr) return;
-    (step->step <= kRecoveryWarmUp ? began : ended) = record.time;
     (step->step <= kRecoveryWarmUp ? before : after) = step->samples;
+    if (step->step > kRecoveryWarmUp) seconds.push_back(step->seconds);
   };
   PACELINE_ASSIGN(const auto change, events.Poll(add, [] {}));
   (void)change;
-  if (ended <= began || after <= before) {
+  if (seconds.empty() || after <= before) {
     return Status::Error(Code::kInternal, "too few steps in " + run);
   }
-  return static_cast<double>(after - before) / (ended - began);
+  const double samples = static_cast<double>(after - before) / static_cast<double>(seconds.size());
+  return samples / Summarize(seconds).median;
 }
 
 class RecoveryRun {

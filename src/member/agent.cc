@@ -76,8 +76,8 @@ void Agent::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const Status connected = Connect(stop);
     if (connected.ok()) Converse(stop);
+    if (Final(connected.code())) Refused(connected);
     const MutexLock lock(mutex_);
-    if (Final(connected.code()) && refused_.ok()) refused_ = connected;
     if (!refused_.ok() || logic_.release()) {
       changed_.notify_all();
       return;
@@ -120,12 +120,26 @@ void Agent::Converse(const std::stop_token& stop) {
     const std::stop_callback closing(stop, [&] { connection->Leave(); });
     status = ReceiveAll(*connection, stop);
   }
-  const MutexLock lock(mutex_);
   PACELINE_LOG(Info, "the connection to the coordinator ended: {}", status.message());
-  logic_.OnClosed();
-  if (Final(status.code())) refused_ = status;
-  connection_.reset();
-  changed_.notify_all();
+  {
+    const MutexLock lock(mutex_);
+    logic_.OnClosed();
+    connection_.reset();
+    changed_.notify_all();
+  }
+  if (Final(status.code())) Refused(status);
+}
+
+// For good. Whoever works in a view may be waiting for ranks that have long gone on without it.
+void Agent::Refused(const Status& why) {
+  std::function<void(const std::string&)> call;
+  {
+    const MutexLock lock(mutex_);
+    if (refused_.ok()) refused_ = why;
+    call = std::exchange(on_pause_, nullptr);
+    changed_.notify_all();
+  }
+  if (call) call(why.message());
 }
 
 // After the network was away, a new connection works at once, while the kernel waits longer and
@@ -241,11 +255,11 @@ void Agent::WhenPaused(std::function<void(const std::string&)> on_pause) {
   std::string why;
   {
     const MutexLock lock(mutex_);
-    if (!logic_.pause_now() && !logic_.release()) {
+    if (!logic_.pause_now() && !logic_.release() && refused_.ok()) {
       on_pause_ = std::move(on_pause);
       return;
     }
-    why = logic_.pause_why();
+    why = refused_.ok() ? logic_.pause_why() : refused_.message();
   }
   on_pause(why);
 }

@@ -89,6 +89,7 @@ class Agent {
   Status ReceiveAll(net::Connection& connection, const std::stop_token& stop);
   bool AnswersElsewhere(const std::stop_token& stop);
   void Handle(const wire::Control& message);
+  void Refused(const Status& why);
   void Send(const wire::Control& message) PACELINE_REQUIRES(mutex_);
   std::chrono::milliseconds Heartbeat();
 

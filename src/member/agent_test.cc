@@ -129,6 +129,22 @@ TEST_F(AgentTest, ACoordinatorThatComesBackTakesItsWorkersAndItsGeneration) {
   EXPECT_EQ(NextGenerationOf(*a), 2U);
 }
 
+TEST_F(AgentTest, WhoIsNotTakenBackEndsItsViewAtOnce) {
+  StartCoordinator(1, 1);
+  const auto a = JoinReady();
+  EXPECT_EQ(GenerationOf(*a), 1U);
+  std::promise<std::string> ended;
+  a->WhenPaused([&](const std::string& why) { ended.set_value(why); });
+  const net::Endpoint place = coordinator_->endpoint();
+  coordinator_.reset();
+  saved_ = {};  // this one has never heard of it
+  StartCoordinator(1, 1, place);
+  EXPECT_THAT(ended.get_future().get(), HasSubstr("not part of this run"));
+  const Directive next = a->AwaitView(kPatience, kNever);
+  ASSERT_TRUE(next.release);
+  EXPECT_EQ(next.release->code, Code::kFenced);
+}
+
 TEST_F(AgentTest, AViewThatCannotBeSavedIsNotAnnounced) {
   can_save_ = false;
   StartCoordinator(1, 1);
