@@ -46,7 +46,7 @@ class BlameReport {
   bool Due(Instant now) const { return every_.count() > 0 && now - since_ >= every_; }
 
   struct Blame {
-    std::string text;      // "in 60 s 120 steps: rank 2 was last in 83 % ...; the link from ..."
+    std::string text;      // "in 60 s rank 2 was last in 83 % of 120 steps; ...; the link from ..."
     bool notable = false;  // worth a person's attention
   };
   // Of the time since the last one; nothing for a worker alone.
