@@ -76,10 +76,8 @@ void AddGroup(CLI::App& app, TrainConfig& config) {
   group->add_option("--bucket-kb", config.bucket_kb, "Gradients that are reduced together");
   group->add_option("--verify-every", config.verify_every,
                     "Steps between comparisons of all workers' parameters; 0: only at the end");
-  group
-      ->add_option("--blame-every", config.blame_every,
-                   "Seconds between reports of who and what the workers wait for; 0: none")
-      ->check(CLI::NonNegativeNumber);
+  group->add_option("--blame-every", config.blame_every,
+                    "Seconds between reports of who and what the workers wait for; 0: none");
   group->add_option("--collective-timeout", config.collective_timeout,
                     "Seconds to wait for the other workers");
   group->add_option("--bind", config.bind,

@@ -100,6 +100,7 @@ Status CheckRanges(const TrainConfig& config) {
   PACELINE_TRY(Within<std::uint64_t>("--train-samples", config.train_samples, 1, kMaxCount));
   PACELINE_TRY(Within<std::uint64_t>("--nan-limit", config.nan_limit, 1, kMaxCount));
   PACELINE_TRY(Within<std::int64_t>("--bucket-kb", config.bucket_kb, 1, kMany));
+  PACELINE_TRY(Within("--blame-every", config.blame_every, 0.0, kLarge));
   PACELINE_TRY(Within("--collective-timeout", config.collective_timeout, 0.1, kLarge));
   PACELINE_TRY(Within("--lr", config.lr, 0.0, kLarge));
   PACELINE_TRY(Within("--momentum", config.momentum, 0.0, 1.0));
