@@ -55,6 +55,6 @@ fi
 
 export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tools/tsan_suppressions.txt
 export PACELINE_SIM_RUNS=${PACELINE_SIM_RUNS:-100}  # of the simulation, which is slow with sanitizers
 exec ctest --test-dir "$directory" --output-on-failure --no-tests=error -j "$jobs" -L "^($labels)\$"
