@@ -24,17 +24,17 @@ void AddFlags(CLI::App& app, bench::RecoveryConfig& config) {
   app.add_option("--batch", config.batch, "Samples of each worker in a step");
   app.add_option("--fault", config.fault,
                  "kill (the process dies), stop (it hangs) or cut (it loses its network)");
-  app.add_option("--faults", config.faults, "How often, at random moments")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--faults", config.faults, "How often, at random moments; 0: never")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--heartbeat", config.heartbeat, "Seconds between signs of life");
   app.add_option("--dead-timeout", config.dead_timeout,
                  "Seconds until a silent worker is given up");
   app.add_option("--shared-memory", config.shared_memory, "auto or off");
   app.add_option("--seed", config.seed, "Decides who fails when");
   app.add_option("--cost-rounds", config.cost_rounds,
-                 "Paired runs that compare an elastic with a fixed group; 0: none");
+                 "Turns of an elastic and of a fixed group, which are compared; 0: none");
   app.add_option("--cost-steps", config.cost_steps,
-                 "Steps of each of them; the first 5, in which memory is touched, do not count");
+                 "Steps of each turn");
 }
 
 }  // namespace

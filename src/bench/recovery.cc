@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/subprocess.h"
+#include "bench/recovery_cost.h"
 #include "job/audit.h"
 #include "job/record_file.h"
 
@@ -24,6 +25,8 @@ constexpr auto kLongest = 300s;        // for anything to happen; only against h
 constexpr std::uint64_t kSettled = 4;  // steps of a full group before the next fault
 // Between cuts, which have to be planned: long enough for a replacement to come.
 constexpr int kStepsBetweenCuts = 60;
+constexpr int kEndless = 100'000'000;  // steps
+constexpr double kPatient = 600;       // seconds of silence while the other has its turn
 
 // Follows a run through its records.
 class RunWatcher {
@@ -82,27 +85,6 @@ class RunWatcher {
   std::chrono::steady_clock::time_point last_step_seen_;
 };
 
-// Samples per second of a run that has ended, by its median step: the first steps do not count, nor
-// does what else the machine did for a while.
-Result<double> SteadyRate(const std::string& run) {
-  job::RecordFile events(run + "/events.jsonl");
-  std::vector<double> seconds;
-  std::uint64_t before = 0, after = 0;
-  const auto add = [&](const job::Record& record) {
-    const auto* step = std::get_if<job::StepRecord>(&record.body);
-    if (step == nullptr) return;
-    (step->step <= kRecoveryWarmUp ? before : after) = step->samples;
-    if (step->step > kRecoveryWarmUp) seconds.push_back(step->seconds);
-  };
-  PACELINE_ASSIGN(const auto change, events.Poll(add, [] {}));
-  (void)change;
-  if (seconds.empty() || after <= before) {
-    return Status::Error(Code::kInternal, "too few steps in " + run);
-  }
-  const double samples = static_cast<double>(after - before) / static_cast<double>(seconds.size());
-  return samples / Summarize(seconds).median;
-}
-
 class RecoveryRun {
  public:
   RecoveryRun(const RecoveryOptions& options, RecoveryResults& results,
@@ -116,9 +98,10 @@ class RecoveryRun {
         random_(options.config.seed, Purpose::kTest, 7, 0) {}
 
   Status Run() {
+    if (options_.config.faults == 0) return {};
     std::error_code ignored;
     std::filesystem::remove_all(run_, ignored);
-    std::vector<std::string> argv = Command(run_, /*elastic=*/true, 100'000'000);
+    std::vector<std::string> argv = Command(run_, /*elastic=*/true, options_.config.dead_timeout);
     if (options_.config.fault == "cut") argv.insert(argv.end(), {"--chaos", Cuts()});
     PACELINE_ASSIGN(child_, Subprocess::Start({.argv = argv, .own_group = true}));
     for (int i = 0; i < options_.config.faults; ++i) PACELINE_TRY(Once(i));
@@ -129,22 +112,20 @@ class RecoveryRun {
   }
 
   Status Compare() {
-    const RecoveryConfig& config = options_.config;
-    for (int round = 0; round < config.cost_rounds; ++round) {
-      RecoveryResults::Pair pair;
-      const bool elastic_first = round % 2 == 1;
-      for (const bool elastic : {elastic_first, !elastic_first}) {
-        PACELINE_ASSIGN((elastic ? pair.elastic : pair.fixed), Rate(elastic));
-      }
-      results_.cost.push_back(pair);
-      progress_(fmt::format("round {}: fixed {:.1f}, elastic {:.1f} samples/s", round + 1,
-                            pair.fixed, pair.elastic));
+    const std::string fixed = options_.out_dir + "/fixed", elastic = options_.out_dir + "/elastic";
+    for (const std::string& run : {fixed, elastic}) {
+      std::error_code ignored;
+      std::filesystem::remove_all(run, ignored);
     }
-    return {};
+    return CompareByTurns({Command(fixed, /*elastic=*/false, kPatient), fixed},
+                          {Command(elastic, /*elastic=*/true, kPatient), elastic},
+                          options_.config.cost_rounds, options_.config.cost_steps, progress_, stop_,
+                          results_.cost);
   }
 
  private:
-  std::vector<std::string> Command(const std::string& run, bool elastic, int steps) const {
+  std::vector<std::string> Command(const std::string& run, bool elastic,
+                                   double dead_timeout) const {
     const RecoveryConfig& config = options_.config;
     const std::string n = std::to_string(config.workers);
     std::vector<std::string> argv{options_.paceline,
@@ -157,7 +138,7 @@ class RecoveryRun {
                                   "--batch",
                                   std::to_string(config.batch),
                                   "--steps",
-                                  std::to_string(steps),
+                                  std::to_string(kEndless),
                                   "--checkpoint-every",
                                   "1000000",
                                   "--eval-every",
@@ -172,7 +153,7 @@ class RecoveryRun {
                                   "--quiet"};
     if (elastic) {
       argv.insert(argv.end(), {"--heartbeat", fmt::format("{}", config.heartbeat), "--dead-timeout",
-                               fmt::format("{}", config.dead_timeout), "--restarts", "1000000"});
+                               fmt::format("{}", dead_timeout), "--restarts", "1000000"});
     }
     return argv;
   }
@@ -251,19 +232,6 @@ class RecoveryRun {
     PACELINE_ASSIGN(const job::AuditReport audit, job::Audit(run));
     results_.audit = audit.ok() ? "OK" : fmt::format("{} violation(s)", audit.violations.count());
     return audit.ok() ? Status() : Status::Error(Code::kBadData, "audit: " + results_.audit);
-  }
-
-  Result<double> Rate(bool elastic) {
-    const std::string run = options_.out_dir + (elastic ? "/elastic" : "/fixed");
-    std::error_code ignored;
-    std::filesystem::remove_all(run, ignored);
-    PACELINE_ASSIGN(
-        const CommandResult result,
-        RunCommand({.argv = Command(run, elastic, options_.config.cost_steps)}, kLongest));
-    if (!result.state.Success()) {
-      return Status::Error(Code::kInternal, "training: " + result.state.Describe());
-    }
-    return SteadyRate(run);
   }
 
   const RecoveryOptions& options_;

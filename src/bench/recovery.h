@@ -15,8 +15,6 @@
 
 namespace paceline::bench {
 
-constexpr int kRecoveryWarmUp = 5;  // first steps of a run: memory is touched, buckets are learnt
-
 struct RecoveryConfig {
   std::string model = "vgg16";
   int workers = 3;
@@ -26,8 +24,8 @@ struct RecoveryConfig {
   double heartbeat = 0.5, dead_timeout = 5;  // seconds
   std::string shared_memory = "auto";
   std::uint64_t seed = 1;
-  int cost_rounds = 7;  // of comparing an elastic with a fixed group; 0: not compared
-  int cost_steps = 40;  // of which kRecoveryWarmUp do not count
+  int cost_rounds = 20;  // turns of an elastic and of a fixed group; 0: not compared
+  int cost_steps = 10;   // of each turn
 };
 
 struct RecoveryOptions {
@@ -43,9 +41,14 @@ struct Recovery {
   std::optional<double> stall_of_joining;  // what the others lost when its replacement came
 };
 
+// Samples per second in one turn of each.
+struct CostPair {
+  double fixed = 0, elastic = 0;
+};
+
 // results.json, schema 1: schema, name "recovery", command_line, started_unix, commit, dirty,
 // machine{...} as in results.h, config{...}, recoveries[{to_next_step, step,
-// stall_of_joining|null}], cost[{fixed, elastic}] (samples per second of paired runs), audit "OK"
+// stall_of_joining|null}], cost[{fixed, elastic}] (samples per second in turns), audit "OK"
 // or what it said, failure, summary{to_next_step{p50, p95, max}, stall_of_joining{...},
 // elastic_over_fixed{median, mad}|null}.
 struct RecoveryResults {
@@ -53,10 +56,7 @@ struct RecoveryResults {
   job::Machine machine;
   RecoveryConfig config;
   std::vector<Recovery> recoveries;
-  struct Pair {
-    double fixed = 0, elastic = 0;
-  };
-  std::vector<Pair> cost;
+  std::vector<CostPair> cost;
   std::string audit;
   std::string failure;
 };

@@ -203,6 +203,7 @@ AuditReport Summarize(const LoadedRun& run) {
                      .late_records = lineage.late_records,
                      .coordinator_starts = run.history.coordinator_starts,
                      .coverage = {},
+                     .leases = run.history.leases,
                      .ended = {},
                      .parts = WhoDidWhat(lineage, run.history),
                      .notes = lineage.notes,

@@ -45,6 +45,7 @@ struct AuditReport {
   std::uint64_t torn_lines = 0;
   std::uint64_t malformed_lines = 0;
   CoverageResult coverage;
+  LeaseHistory leases;
   std::string ended;  // "complete", "interrupted" or "no record of an end"
   std::vector<MemberPart> parts;
   std::vector<std::string> notes;

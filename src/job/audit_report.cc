@@ -97,6 +97,11 @@ std::string SummaryText(const AuditReport& report) {
     line("late", fmt::format("{} written by a leader after it was replaced",
                              Count(report.late_records, "record")));
   }
+  if (const LeaseHistory& leases = report.leases; !leases.leases.empty()) {
+    line("leases",
+         fmt::format("{} lent, {} finished, {} handed on; {} samples", leases.leases.size(),
+                     leases.finished(), leases.handed_on, leases.samples_done()));
+  }
   line("hashes", report.hashed_steps == 0 ? std::string("none (--reproducible records them)")
                                           : fmt::format("{} with a hash of their state",
                                                         Count(report.hashed_steps, "step")));

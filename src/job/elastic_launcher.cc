@@ -144,9 +144,10 @@ class ElasticLaunch {
   }
 
   void OnDeath(Slot& slot, const ExitState& state) {
+    const bool out_of_memory = RanOutOfMemory(state);
     const std::string end = state.signal != 0
                                 ? fmt::format("was ended by {}{}", SignalName(state.signal),
-                                              RanOutOfMemory(state) ? ": out of memory" : "")
+                                              out_of_memory ? ": out of memory" : "")
                                 : fmt::format("ended with exit code {}", state.code);
     const std::string said = slot.child->error_line();
     if (ending_) return;
@@ -162,9 +163,11 @@ class ElasticLaunch {
       return;
     }
     ++restarts_used_;
-    const bool short_life = options_.clock->Now() - slot.started < kShortLife;
-    slot.pause = short_life ? std::min(2 * slot.pause, kLongestPause) : kFirstPause;
-    slot.start_at = options_.clock->Now() + (short_life ? slot.pause : milliseconds(0));
+    // Whoever was killed from outside, however young, will do better next time; others may not.
+    const bool killed = state.signal == SIGKILL && !out_of_memory;
+    const bool failed_young = !killed && options_.clock->Now() - slot.started < kShortLife;
+    slot.pause = failed_young ? std::min(2 * slot.pause, kLongestPause) : kFirstPause;
+    slot.start_at = options_.clock->Now() + (failed_young ? slot.pause : milliseconds(0));
     if (!options_.quiet) Say(fmt::format("{} {}; starting another", slot.child->spec().label, end));
   }
 

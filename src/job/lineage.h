@@ -14,7 +14,7 @@ namespace paceline::job {
 // Something in a run's records that must not be.
 struct Violation {
   // A word for scripts: "gap", "duplicate", "generation", "view", "samples", "lost", "repeated",
-  // "state", "plan" or "end".
+  // "state", "plan", "lease" or "end".
   std::string kind;
   std::string text;  // for people, names step and generation
   std::string file;  // "events.jsonl"

@@ -86,6 +86,9 @@ void MemberHistoryBuilder::Add(const Record& record) {
     AddView(record, *view);
     return;
   }
+  if (const auto* lease = std::get_if<LeaseRecord>(&record.body)) {
+    return leases_.Add(record, *lease, history_.violations);
+  }
   const auto* note = std::get_if<NoteRecord>(&record.body);
   if (note == nullptr) return;
   if (record.type == "join") {
@@ -103,9 +106,15 @@ void MemberHistoryBuilder::Add(const Record& record) {
     EndLife(record, *note, "left");
   } else if (record.type == "done") {
     history_.done = true;
+    complete_ = note->text == "complete";
   } else if (record.type == "coordinator") {
     ++history_.coordinator_starts;
   }
+}
+
+MemberHistory MemberHistoryBuilder::Finish() {
+  history_.leases = leases_.Finish(complete_, history_.violations);
+  return std::move(history_);
 }
 
 void MemberHistoryBuilder::AddView(const Record& record, const ViewRecord& view) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "job/lease_history.h"
 #include "job/lineage.h"
 #include "job/run_records.h"
 
@@ -28,6 +29,7 @@ struct MemberHistory {
   std::map<std::uint64_t, LineageView> views;  // by generation
   std::uint64_t coordinator_starts = 0;
   bool done = false;
+  LeaseHistory leases;
   ViolationList violations;
 };
 
@@ -35,7 +37,7 @@ struct MemberHistory {
 class MemberHistoryBuilder {
  public:
   void Add(const Record& record);
-  MemberHistory Finish() { return std::move(history_); }
+  MemberHistory Finish();
 
  private:
   void AddView(const Record& record, const ViewRecord& view);
@@ -43,6 +45,8 @@ class MemberHistoryBuilder {
   void EndLife(const Record& record, const NoteRecord& note, const char* how);
 
   MemberHistory history_;
+  LeaseHistoryBuilder leases_;
+  bool complete_ = false;
 };
 
 // A member's part of one view.

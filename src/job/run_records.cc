@@ -190,6 +190,11 @@ Result<Record> ParseRecord(std::string_view text) {
   } else if (record.type == "end") {
     record.body = EndRecord{fields.Count("step"), fields.Text("params_hash"),
                             fields.MaybeFlag("interrupted").value_or(false)};
+  } else if (record.type == "lease" || record.type == "lease-done" || record.type == "lease-back") {
+    record.body = LeaseRecord{fields.Name("member"),
+                              fields.Count("lease"),
+                              {fields.Count("begin"), fields.Count("count")},
+                              fields.Count("done")};
   } else {
     record.body = ReadNote(fields);
   }

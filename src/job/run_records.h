@@ -65,6 +65,14 @@ struct EndRecord {
   bool interrupted = false;
 };
 
+// Samples were lent to a worker, finished by it, or came back from it.
+struct LeaseRecord {
+  std::string member;
+  std::uint64_t lease = 0;
+  algo::PositionRange range;
+  std::uint64_t done = 0;  // samples of the range that are applied
+};
+
 // Everything else: what happened to whom. A field that the line lacks is empty or absent.
 struct NoteRecord {
   std::string member;
@@ -84,7 +92,7 @@ struct Record {
   std::string type;
   double time = 0;                     // monotonic, of the process that wrote it
   std::optional<double> unix_seconds;  // wall clock, only for showing
-  std::variant<NoteRecord, StartRecord, ViewRecord, StepRecord, EndRecord> body;
+  std::variant<NoteRecord, StartRecord, ViewRecord, StepRecord, EndRecord, LeaseRecord> body;
   // Where it was found.
   std::uint64_t line = 0;    // from 1
   std::uint64_t offset = 0;  // of its first byte in the file

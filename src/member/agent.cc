@@ -104,7 +104,7 @@ Status Agent::Connect(const std::stop_token& stop) {
   if (!connection.ok()) return connection.status();
   connection_ = std::move(*connection);
   Send(logic_.OnConnected(clock_.Now()));
-  if (const auto again = logic_.Outstanding()) Send(*again);
+  for (const wire::Control& again : logic_.Outstanding()) Send(again);
   return {};
 }
 
@@ -223,8 +223,10 @@ void Agent::SetReady() {
   Send(wire::Ready{});
 }
 
-Directive Agent::AwaitView(std::chrono::milliseconds patience,
-                           const std::function<bool()>& interrupted) {
+// Until `told`, called under the lock, has found what it waits for.
+Directive Agent::Await(const std::function<bool(Directive&)>& told,
+                       std::chrono::milliseconds patience,
+                       const std::function<bool()>& interrupted) {
   steady_clock::time_point last_contact = steady_clock::now();
   for (;;) {
     const bool give_up = interrupted();  // may call us: not under the lock
@@ -233,7 +235,7 @@ Directive Agent::AwaitView(std::chrono::milliseconds patience,
     if (!refused_.ok()) {
       return {.release = wire::Release{refused_.code(), false, refused_.message()}};
     }
-    if (auto view = logic_.TakeView()) return {.view = std::move(view)};
+    if (Directive found; told(found)) return found;
     if (give_up) return {.release = wire::Release{Code::kAborted, false, "interrupted"}};
     const auto now = steady_clock::now();
     if (logic_.connected()) last_contact = now;
@@ -242,6 +244,36 @@ Directive Agent::AwaitView(std::chrono::milliseconds patience,
     }
     changed_.wait_for(mutex_, kBetweenTries);
   }
+}
+
+Directive Agent::AwaitView(std::chrono::milliseconds patience,
+                           const std::function<bool()>& interrupted) {
+  const auto told = [this](Directive& found) PACELINE_REQUIRES(mutex_) {
+    found.view = logic_.TakeView();
+    return found.view.has_value();
+  };
+  return Await(told, patience, interrupted);
+}
+
+Result<wire::LeaseGrant> Agent::AwaitLease(std::chrono::milliseconds patience,
+                                           const std::function<bool()>& interrupted) {
+  {
+    const MutexLock lock(mutex_);
+    Send(logic_.WantLease());
+  }
+  const auto told = [this](Directive& found) PACELINE_REQUIRES(mutex_) {
+    found.lease = logic_.TakeLease();
+    return found.lease.has_value();
+  };
+  const Directive directive = Await(told, patience, interrupted);
+  if (directive.lease) return *directive.lease;
+  const Code code = directive.release->code;
+  return Status::Error(code == Code::kOk ? Code::kAborted : code, directive.release->why);
+}
+
+void Agent::Advance(std::uint64_t done) {
+  const MutexLock lock(mutex_);
+  Send(logic_.Advance(done));
 }
 
 void Agent::Stop(const std::string& address, std::uint64_t blamed, const std::string& why) {

@@ -32,8 +32,9 @@ struct AgentOptions {
 
 // What a worker is told next.
 struct Directive {
-  std::optional<wire::Assignment> view;  // work in this view
-  std::optional<wire::Release> release;  // or go
+  std::optional<wire::Assignment> view;   // work in this view
+  std::optional<wire::LeaseGrant> lease;  // or on these samples
+  std::optional<wire::Release> release;   // or go
 };
 
 // A worker's connection to the coordinator: registers, sends heartbeats, connects anew when the
@@ -70,6 +71,14 @@ class Agent {
   bool Trusted() const;
   void SetPhase(const char* phase);
 
+  // For runs whose workers do not step together: waits for samples to compute. kAborted with the
+  // coordinator's reason when there are none any more (the run is complete, or this worker is told
+  // to go) or when `interrupted` says so; kUnavailable when the coordinator stays away.
+  Result<wire::LeaseGrant> AwaitLease(std::chrono::milliseconds patience,
+                                      const std::function<bool()>& interrupted);
+  // So many samples of that lease, from its first, are applied.
+  void Advance(std::uint64_t done);
+
   // Asks to go; a Directive with a release follows.
   void Leave();
   // The training is complete: waits until the coordinator lets go, or is gone.
@@ -82,6 +91,8 @@ class Agent {
   Agent(net::Loop& loop, const Clock& clock, const AgentOptions& options,
         std::uint64_t incarnation);
 
+  Directive Await(const std::function<bool(Directive&)>& told, std::chrono::milliseconds patience,
+                  const std::function<bool()>& interrupted);
   void Run(const std::stop_token& stop);
   Status Connect(const std::stop_token& stop);
   void Converse(const std::stop_token& stop);

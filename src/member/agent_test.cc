@@ -36,7 +36,8 @@ class AgentTest : public ::testing::Test {
                         .start_workers = max,
                         .heartbeat = 20ms,
                         .suspect = 20s,  // a busy machine is no reason to give anybody up
-                        .dead = 40s},
+                        .dead = 40s,
+                        .leases = leases_},
          .state = saved_,
          .save =
              [this](const CoordinatorState& state) {
@@ -86,6 +87,7 @@ class AgentTest : public ::testing::Test {
 
   net::Loop loop_;
   net::Secret secret_ = *net::Secret::Generate();
+  LeasePlan leases_;
   CoordinatorState saved_;  // loop-confined while a coordinator lives
   std::atomic<bool> can_save_ = true;
   std::atomic<std::ptrdiff_t> beating_ = 0;  // who has told this coordinator its phase
@@ -185,6 +187,55 @@ TEST_F(AgentTest, TheRunEndsWhenAllHaveFinished) {
   a.reset();
   const CoordinatorEnd end = coordinator_->Wait(kNever);
   EXPECT_EQ(end.code, Code::kOk) << end.why;
+}
+
+// Takes leases and finishes them until there are none; counts their samples that were not done yet.
+std::uint64_t WorkOff(Agent& agent) {
+  std::uint64_t samples = 0;
+  for (;;) {
+    const auto lease = agent.AwaitLease(kPatience, kNever);
+    if (!lease.ok()) {
+      EXPECT_THAT(lease, StatusIs(Code::kAborted, HasSubstr("complete")));
+      return samples;
+    }
+    samples += lease->count - lease->done;
+    agent.Advance(lease->count);
+  }
+}
+
+TEST_F(AgentTest, LeasesOfADeadWorkerAreContinuedAndACoordinatorMayDie) {
+  leases_ = {.total = 1000, .size = 90};
+  StartCoordinator(1, 2);
+  const auto a = JoinReady();
+  auto b = JoinReady();
+  const auto theirs = b->AwaitLease(kPatience, kNever);
+  ASSERT_THAT(theirs, IsOk());
+  b->Advance(40);
+  b.reset();
+  std::uint64_t samples = 0;
+  for (bool inherited = false; !inherited;) {  // until the coordinator has noticed
+    const auto lease = a->AwaitLease(kPatience, kNever);
+    ASSERT_THAT(lease, IsOk());
+    inherited = lease->lease == theirs->lease;
+    EXPECT_EQ(lease->done, inherited ? 40U : 0U);
+    samples += lease->count - lease->done;
+    if (inherited) {
+      const net::Endpoint endpoint = coordinator_->endpoint();
+      coordinator_.reset();
+      StartCoordinator(1, 2, endpoint);
+    }
+    a->Advance(lease->count);
+  }
+  EXPECT_EQ(samples + WorkOff(*a), 960U);
+}
+
+TEST_F(AgentTest, TheLastOneToFinishEndsTheRunForAll) {
+  leases_ = {.total = 1000, .size = 90};
+  StartCoordinator(1, 2);
+  const auto a = JoinReady(), b = JoinReady();
+  auto other = std::async(std::launch::async, [&] { return WorkOff(*b); });
+  const std::uint64_t mine = WorkOff(*a);
+  EXPECT_EQ(mine + other.get(), 1000U);
 }
 
 }  // namespace

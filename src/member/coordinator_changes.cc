@@ -14,6 +14,7 @@ void CoordinatorLogic::StartChange(bool at_step_end, const std::string& why) {
   hard_change_ = !at_step_end;
   change_why_ = why;
   stopping_since_ = now_;
+  if (leased()) return;  // nobody has to stop
   for (const CoordinatorState::Seat& seat : state_.view) {
     const auto found = people_.find(seat.member);
     if (found == people_.end() || found->second.stopped) continue;
@@ -63,19 +64,17 @@ void CoordinatorLogic::TryToForm() {
 void CoordinatorLogic::Form(const std::vector<MemberId>& seats) {
   state_.generation = state_.generation.Next();
   state_.view.clear();
-  wire::Assignment view{
-      .cluster = state_.cluster, .generation = state_.generation, .why = change_why_};
   view_base_ = Step(0);
   for (const MemberId id : seats) {
     Person& person = people_.at(id);
-    person.stopped = false;
+    person.stopped = leased();
     person.self.rank = Rank(state_.view.size());
     state_.view.push_back({id, person.incarnation, person.pid, person.self});
-    view.seats.push_back({id, person.pid, person.self, person.progress});
     if (person.progress.has_state) view_base_ = std::max(view_base_, person.progress.next_step);
   }
   phase_ = RunPhase::kRunning;
   furthest_at_ = now_;
+  const wire::Assignment view = CurrentView();
   actions_.emplace_back(SaveState{state_});
   Tell({.type = "view",
         .why = change_why_,
@@ -84,6 +83,18 @@ void CoordinatorLogic::Form(const std::vector<MemberId>& seats) {
         .seats = view.seats});
   for (const MemberId id : seats) Send(people_.at(id), view);
   ConsiderPolite();
+  Lend();
+}
+
+wire::Assignment CoordinatorLogic::CurrentView() const {
+  wire::Assignment view{
+      .cluster = state_.cluster, .generation = state_.generation, .why = change_why_};
+  for (const CoordinatorState::Seat& seat : state_.view) {
+    const auto found = people_.find(seat.member);
+    view.seats.push_back({seat.member, seat.pid, seat.at,
+                          found == people_.end() ? wire::Progress{} : found->second.progress});
+  }
+  return view;
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -161,7 +172,8 @@ void CoordinatorLogic::CheckStall() {
 
 void CoordinatorLogic::End(Code code, const std::string& why) {
   phase_ = RunPhase::kDone;
-  const std::optional<MemberId> keeper = code == Code::kOk ? std::nullopt : MostAdvanced();
+  const std::optional<MemberId> keeper =
+      code == Code::kOk || leased() ? std::nullopt : MostAdvanced();
   for (const auto& [id, person] : people_) {
     Send(person, wire::Release{code, keeper == id, why});
   }
@@ -185,12 +197,12 @@ MembershipStatus CoordinatorLogic::StatusAt(Instant now) const {
          .rank = in_view ? std::optional(seat->at.rank) : std::nullopt,
          .host = person.self.host,
          .pid = person.pid,
-         .state = person.suspect              ? "suspect"
-                  : person.leaving            ? "leaving"
-                  : in_view && person.stopped ? "stopped"
-                  : in_view                   ? "running"
-                  : person.ready              ? "ready"
-                                              : "joining",
+         .state = person.suspect                           ? "suspect"
+                  : person.leaving                         ? "leaving"
+                  : in_view && person.stopped && !leased() ? "stopped"
+                  : in_view                                ? "running"
+                  : person.ready                           ? "ready"
+                                                           : "joining",
          .next_step = std::max(person.beat.next_step, person.progress.next_step),
          .phase = person.beat.phase,
          .phase_seconds = static_cast<double>(person.beat.phase_milliseconds) / 1e3,

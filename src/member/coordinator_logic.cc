@@ -19,6 +19,7 @@ constexpr std::uint64_t kBlamedTooOften = 3;
 CoordinatorLogic::CoordinatorLogic(const MembershipOptions& options, CoordinatorState saved,
                                    Instant now)
     : options_(options), state_(std::move(saved)), now_(now), began_(now), furthest_at_(now) {
+  if (!state_.leases.plan().enabled()) state_.leases = LeaseLedger(options_.leases);
   if (state_.generation == Generation(0)) return;
   phase_ = RunPhase::kRunning;
   for (const CoordinatorState::Seat& seat : state_.view) {
@@ -26,7 +27,8 @@ CoordinatorLogic::CoordinatorLogic(const MembershipOptions& options, Coordinator
                             .incarnation = seat.incarnation,
                             .pid = seat.pid,
                             .heard = now,
-                            .ready = true};
+                            .ready = true,
+                            .stopped = leased()};
   }
 }
 
@@ -155,6 +157,10 @@ void CoordinatorLogic::Return(Iterator who, ConnectionId connection,
   person.stopped = in_view && (message.stopped || message.generation != state_.generation);
   Welcome(person, who->first);
   if (!in_view) return message.ready ? OnReady() : void();
+  if (leased()) {
+    person.stopped = true;
+    return Send(person, CurrentView());
+  }
   if (person.stopped && phase_ == RunPhase::kRunning) {
     StartChange(/*at_step_end=*/false, fmt::format("{} has stopped", WorkerName(who->first)));
   } else if (!person.stopped && phase_ == RunPhase::kChanging) {
@@ -209,6 +215,12 @@ Actions CoordinatorLogic::OnMessage(ConnectionId connection, const wire::Control
     }
   } else if (const auto* finished = std::get_if<wire::Finished>(&message)) {
     OnFinished(who, *finished);
+  } else if (leased() && std::holds_alternative<wire::LeaseRequest>(message)) {
+    person.wants_lease = true;
+    Lend();
+  } else if (const auto* progress = std::get_if<wire::LeaseProgress>(&message);
+             progress && leased()) {
+    OnLeaseProgress(who, *progress);
   } else {
     Lose(who, fmt::format("sent a {} message", wire::ControlName(message)), Code::kProtocol);
   }
@@ -280,6 +292,7 @@ void CoordinatorLogic::Lose(Iterator who, const std::string& why, Code told) {
     actions_.emplace_back(CloseConnection{*who->second.connection, told, why});
   }
   people_.erase(who);
+  GiveBack(id);
   if (!InView(id)) return;
   if (finished_) return EndIfFinished();
   if (phase_ == RunPhase::kRunning || (phase_ == RunPhase::kChanging && !hard_change_)) {
@@ -294,7 +307,8 @@ bool CoordinatorLogic::ReleaseLeavers() {
   const bool others_have_state = std::ranges::any_of(people_, [](const auto& entry) {
     return !entry.second.leaving && entry.second.connection && entry.second.progress.has_state;
   });
-  const std::optional<MemberId> keeper = others_have_state ? std::nullopt : MostAdvanced();
+  const std::optional<MemberId> keeper =
+      others_have_state || leased() ? std::nullopt : MostAdvanced();
   bool saving = false;
   for (auto it = people_.begin(); it != people_.end();) {
     Person& person = it->second;
@@ -306,6 +320,7 @@ bool CoordinatorLogic::ReleaseLeavers() {
     if (!person.saving) Send(person, wire::Release{Code::kOk, saves, "left"});
     person.saving = saves;
     saving = saving || saves;
+    GiveBack(it->first);
     it = saves ? std::next(it) : people_.erase(it);
   }
   return saving;

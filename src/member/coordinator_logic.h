@@ -43,7 +43,9 @@ using Actions = std::vector<Action>;
 // replaced when a member of it is lost (at once), or wants to leave, or when a worker that is ready
 // can be taken in (both at the end of a step). Every member of the old view that lives must have
 // stopped before the next one is announced, and the next one is saved before it is announced; so no
-// two views are ever at work together, and no generation is given twice. Thread-compatible.
+// two views are ever at work together, and no generation is given twice. With leases workers do not
+// step together: a view only says who is there, nobody has to stop for the next one, and samples
+// are lent; what was lent is saved before it is told. Thread-compatible.
 class CoordinatorLogic {
  public:
   // With `saved`, continues after a coordinator that died: its members are expected back.
@@ -72,6 +74,7 @@ class CoordinatorLogic {
     bool saving = false;  // released, but the others wait for its checkpoint
     bool finished = false;
     bool suspect = false;
+    bool wants_lease = false;
     std::uint64_t blamed = 0;  // times in a row that others could not reach it
   };
   using Iterator = std::map<MemberId, Person>::iterator;
@@ -82,6 +85,9 @@ class CoordinatorLogic {
   void OnReady();
   void OnStopped(Iterator who, const wire::Stopped& message);
   void Blame(MemberId id);
+  void OnLeaseProgress(Iterator who, const wire::LeaseProgress& message);
+  void Lend();
+  void GiveBack(MemberId id);
   void OnFinished(Iterator who, const wire::Finished& message);
   void EndIfFinished();
   void Lose(Iterator who, const std::string& why, Code told);
@@ -90,11 +96,13 @@ class CoordinatorLogic {
   void ConsiderPolite();
   void TryToForm();
   void Form(const std::vector<MemberId>& seats);
+  wire::Assignment CurrentView() const;
   void CheckSilence();
   void CheckStopping();
   void CheckStall();
   void End(Code code, const std::string& why);
 
+  bool leased() const { return options_.leases.enabled(); }
   bool InView(MemberId id) const;
   bool AllStopped() const;
   bool AllFinished() const;

@@ -344,5 +344,53 @@ TEST(MembershipTest, TheSavedStateComesBack) {
   EXPECT_FALSE(CoordinatorState::Decode("").ok());
 }
 
+TEST_F(CoordinatorLogicTest, LeasesGoOnWithoutAnybodyStopping) {
+  options_.leases = {.total = 20, .size = 10};
+  Start(1, 2);
+  Join(1);
+  Join(2);
+  Say(1, wire::LeaseRequest{});
+  Say(2, wire::LeaseRequest{});
+  ASSERT_NE(Last<wire::LeaseGrant>(2), nullptr);
+  Say(2, wire::LeaseProgress{1, 4});
+  Take(logic_->OnClosed(2, now_));
+  EXPECT_EQ(Last<wire::Pause>(1), nullptr);
+  EXPECT_THAT(Members(1), ::testing::ElementsAre(1));
+  Say(1, wire::LeaseProgress{0, 10});
+  Say(1, wire::LeaseRequest{});
+  ASSERT_NE(Last<wire::LeaseGrant>(1), nullptr);
+  EXPECT_EQ(*Last<wire::LeaseGrant>(1), (wire::LeaseGrant{1, 10, 10, 4}));
+  Say(1, wire::LeaseProgress{1, 10});
+  ASSERT_TRUE(end_);
+  EXPECT_EQ(end_->code, Code::kOk);
+}
+
+TEST_F(CoordinatorLogicTest, BelowTheMinimumNothingIsLent) {
+  options_.leases = {.total = 20, .size = 10};
+  Start(2, 2);
+  Join(1);
+  Join(2);
+  Take(logic_->OnClosed(2, now_));
+  Say(1, wire::LeaseRequest{});
+  EXPECT_EQ(Last<wire::LeaseGrant>(1), nullptr);
+  EXPECT_TRUE(Noted("waiting"));
+  Join(3);
+  EXPECT_NE(Last<wire::LeaseGrant>(1), nullptr);
+}
+
+TEST_F(CoordinatorLogicTest, ALeaverGivesItsSamplesBack) {
+  options_.leases = {.total = 20, .size = 10};
+  Start(1, 2);
+  Join(1);
+  Join(2);
+  Say(1, wire::LeaseRequest{});
+  Say(1, wire::Leaving{});
+  ASSERT_NE(Last<wire::Release>(1), nullptr);
+  EXPECT_FALSE(Last<wire::Release>(1)->save);
+  EXPECT_TRUE(Noted("lease-back"));
+  Say(2, wire::LeaseRequest{});
+  EXPECT_EQ(Last<wire::LeaseGrant>(2)->lease, 0U);
+}
+
 }  // namespace
 }  // namespace paceline::member

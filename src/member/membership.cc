@@ -7,7 +7,7 @@
 namespace paceline::member {
 
 namespace {
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 }
 
 Status MembershipOptions::Validate() const {
@@ -22,6 +22,9 @@ Status MembershipOptions::Validate() const {
         fmt::format("heartbeat {} ms, suspect {} ms, dead {} ms: each must be longer than the one "
                     "before",
                     heartbeat.count(), suspect.count(), dead.count()));
+  }
+  if (leases.enabled() && leases.size == 0) {
+    return Status::Error(Code::kInvalidArgument, "a lease of samples must hold at least one");
   }
   return {};
 }
@@ -51,6 +54,7 @@ std::string CoordinatorState::Encode() const {
     writer.Number(seat.pid);
     seat.at.Write(writer);
   }
+  leases.Write(writer);
   const std::vector<std::byte> bytes = writer.Take();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -78,6 +82,7 @@ Result<CoordinatorState> CoordinatorState::Decode(std::string_view bytes) {
     seat.at = wire::Member::Read(reader);
     state.view.push_back(seat);
   }
+  state.leases = LeaseLedger::Read(reader);
   if (const Status read = reader.Finish("the coordinator's state"); !read.ok()) {
     return Status::Error(Code::kBadCheckpoint, read.message());
   }

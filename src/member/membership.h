@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "member/lease_ledger.h"
 #include "wire/control.h"
 
 namespace paceline::member {
@@ -26,6 +27,7 @@ struct MembershipOptions {
   std::chrono::milliseconds elastic_timeout{600'000};  // below the minimum; then the run ends
   std::chrono::milliseconds stop_timeout{60'000};      // for a member that lives but does not stop
   std::chrono::milliseconds stall{30'000};             // without a step before somebody is named
+  LeasePlan leases;  // enabled: workers do not step together, samples are lent to them
 
   Status Validate() const;
 };
@@ -48,6 +50,7 @@ struct CoordinatorState {
   };
   std::vector<Seat> view;  // by rank
   std::string fingerprint;
+  LeaseLedger leases;
 
   std::string Encode() const;
   static Result<CoordinatorState> Decode(std::string_view bytes);
@@ -56,7 +59,8 @@ struct CoordinatorState {
 
 // One line of the membership's history: members.jsonl (docs/formats.md).
 struct Note {
-  std::string type;  // join, ready, suspect, lost, evict, leave, view, waiting, stall, done
+  std::string type;  // join, ready, suspect, lost, evict, leave, view, waiting, stall, done,
+                     // lease, lease-done, lease-back
   std::optional<MemberId> member;
   std::string why;
   std::map<std::string, double> numbers;

@@ -182,7 +182,7 @@ void Simulation::Connect(std::uint64_t id) {
     if (connections_.contains(c) && coordinator_) Do(coordinator_->OnRegister(c, first, now_));
   });
   last_said_[id] = now_ + milliseconds(10);
-  if (const auto outstanding = worker.logic->Outstanding()) Say(id, *outstanding);
+  for (const wire::Control& outstanding : worker.logic->Outstanding()) Say(id, outstanding);
   Beat(id);
 }
 

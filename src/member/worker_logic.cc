@@ -41,6 +41,9 @@ void WorkerLogic::OnControl(const wire::Control& message) {
     if (assignment->generation > generation_) assignment_ = *assignment;
   } else if (const auto* release = std::get_if<wire::Release>(&message)) {
     release_ = *release;
+  } else if (const auto* grant = std::get_if<wire::LeaseGrant>(&message)) {
+    if (wants_lease_) granted_ = *grant;  // else one that was asked for twice
+    wants_lease_ = false;
   }
 }
 
@@ -75,10 +78,32 @@ std::optional<wire::Assignment> WorkerLogic::TakeView() {
   return std::exchange(assignment_, std::nullopt);
 }
 
-std::optional<wire::Control> WorkerLogic::Outstanding() const {
-  if (finished_) return *finished_;
-  if (leaving_) return wire::Leaving{};
-  return std::nullopt;
+wire::LeaseRequest WorkerLogic::WantLease() {
+  wants_lease_ = true;
+  return {};
+}
+
+std::optional<wire::LeaseGrant> WorkerLogic::TakeLease() {
+  if (granted_) lease_progress_ = {granted_->lease, granted_->done};
+  return std::exchange(granted_, std::nullopt);
+}
+
+wire::LeaseProgress WorkerLogic::Advance(std::uint64_t done) {
+  if (!lease_progress_) lease_progress_.emplace();
+  lease_progress_->done = done;
+  return *lease_progress_;
+}
+
+std::vector<wire::Control> WorkerLogic::Outstanding() const {
+  std::vector<wire::Control> again;
+  if (lease_progress_) again.emplace_back(*lease_progress_);
+  if (wants_lease_) again.emplace_back(wire::LeaseRequest{});
+  if (finished_) {
+    again.emplace_back(*finished_);
+  } else if (leaving_) {
+    again.emplace_back(wire::Leaving{});
+  }
+  return again;
 }
 
 }  // namespace paceline::member

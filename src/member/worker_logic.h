@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -57,8 +58,14 @@ class WorkerLogic {
   // Takes the view that was assigned; nothing when there is none yet.
   std::optional<wire::Assignment> TakeView();
 
+  // Asks for samples; TakeLease returns them when they were granted.
+  wire::LeaseRequest WantLease();
+  std::optional<wire::LeaseGrant> TakeLease();
+  // So many samples of the lease that was taken last are applied.
+  wire::LeaseProgress Advance(std::uint64_t done);
+
   // What it has to say again on a new connection, after Register.
-  std::optional<wire::Control> Outstanding() const;
+  std::vector<wire::Control> Outstanding() const;
 
   MemberId member() const { return member_; }
   Generation generation() const { return generation_; }
@@ -94,6 +101,9 @@ class WorkerLogic {
   std::optional<wire::Pause> pause_;  // the newest; maybe of a view that is not taken yet
   std::optional<wire::Assignment> assignment_;
   std::optional<wire::Release> release_;
+  bool wants_lease_ = false;
+  std::optional<wire::LeaseGrant> granted_;            // not taken yet
+  std::optional<wire::LeaseProgress> lease_progress_;  // of the newest that was taken
   std::string phase_;
   Instant phase_since_{};
   std::uint64_t rss_bytes_ = 0;

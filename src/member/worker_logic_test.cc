@@ -118,11 +118,32 @@ TEST_F(WorkerLogicTest, AReleaseEndsTheRightToCommit) {
 }
 
 TEST_F(WorkerLogicTest, WhatWasNotAnsweredIsSaidAgain) {
-  EXPECT_FALSE(logic_.Outstanding());
+  EXPECT_TRUE(logic_.Outstanding().empty());
   logic_.SetLeaving();
-  EXPECT_TRUE(std::holds_alternative<wire::Leaving>(*logic_.Outstanding()));
+  EXPECT_TRUE(std::holds_alternative<wire::Leaving>(logic_.Outstanding().at(0)));
   logic_.SetFinished({Step(9), false});
-  EXPECT_TRUE(std::holds_alternative<wire::Finished>(*logic_.Outstanding()));
+  EXPECT_TRUE(std::holds_alternative<wire::Finished>(logic_.Outstanding().at(0)));
+}
+
+TEST_F(WorkerLogicTest, SaysAgainWhatItWantsAndWhatItHasDone) {
+  (void)logic_.WantLease();
+  EXPECT_TRUE(std::holds_alternative<wire::LeaseRequest>(logic_.Outstanding().at(0)));
+  EXPECT_FALSE(logic_.TakeLease());
+  logic_.OnControl(wire::LeaseGrant{3, 300, 100, 20});
+  ASSERT_TRUE(logic_.TakeLease());
+  EXPECT_FALSE(logic_.TakeLease());
+  EXPECT_EQ(logic_.Advance(60), (wire::LeaseProgress{3, 60}));
+  ASSERT_EQ(logic_.Outstanding().size(), 1U);
+  EXPECT_EQ(std::get<wire::LeaseProgress>(logic_.Outstanding().at(0)),
+            (wire::LeaseProgress{3, 60}));
+}
+
+TEST_F(WorkerLogicTest, AGrantThatComesTwiceIsTakenOnce) {
+  (void)logic_.WantLease();
+  logic_.OnControl(wire::LeaseGrant{3, 300, 100, 20});
+  ASSERT_TRUE(logic_.TakeLease());
+  logic_.OnControl(wire::LeaseGrant{3, 300, 100, 20});
+  EXPECT_FALSE(logic_.TakeLease());
 }
 
 }  // namespace

@@ -185,6 +185,34 @@ void Read(ByteReader& reader, Release& message) {
   message.why = reader.Text(kMaxReason);
 }
 
+void Write(ByteWriter&, const LeaseRequest&) {}
+void Read(ByteReader&, LeaseRequest&) {}
+
+void Write(ByteWriter& writer, const LeaseProgress& message) {
+  writer.Number(message.lease);
+  writer.Number(message.done);
+}
+
+void Read(ByteReader& reader, LeaseProgress& message) {
+  message.lease = reader.Number<std::uint64_t>();
+  message.done = reader.Number<std::uint64_t>();
+}
+
+void Write(ByteWriter& writer, const LeaseGrant& message) {
+  writer.Number(message.lease);
+  writer.Number(message.begin);
+  writer.Number(message.count);
+  writer.Number(message.done);
+}
+
+void Read(ByteReader& reader, LeaseGrant& message) {
+  message.lease = reader.Number<std::uint64_t>();
+  message.begin = reader.Number<std::uint64_t>();
+  message.count = reader.Number<std::uint64_t>();
+  message.done = reader.Number<std::uint64_t>();
+  if (message.done > message.count || message.begin + message.count < message.begin) reader.Fail();
+}
+
 // Makes alternative `kind` of the variant, default-constructed; false when there is none.
 template <std::size_t I = 0>
 bool Emplace(std::size_t kind, Control& message) {
@@ -223,9 +251,10 @@ Result<Control> DecodeControl(std::span<const std::byte> bytes) {
 }
 
 const char* ControlName(const Control& message) {
-  constexpr const char* kNames[] = {"register", "ready",      "heartbeat",  "stopped",
-                                    "leaving",  "finished",   "registered", "heartbeat-ack",
-                                    "pause",    "assignment", "release"};
+  constexpr const char* kNames[] = {"register",       "ready",      "heartbeat",  "stopped",
+                                    "leaving",        "finished",   "registered", "heartbeat-ack",
+                                    "pause",          "assignment", "release",    "lease-request",
+                                    "lease-progress", "lease-grant"};
   static_assert(std::size(kNames) == std::variant_size_v<Control>);
   return kNames[message.index()];
 }

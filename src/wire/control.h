@@ -78,6 +78,19 @@ struct Finished {
   friend bool operator==(const Finished&, const Finished&) = default;
 };
 
+// Worker of a run whose workers do not step together: has nothing to compute.
+struct LeaseRequest {
+  friend bool operator==(const LeaseRequest&, const LeaseRequest&) = default;
+};
+
+// Worker: so many samples of a lease, from its first, are applied.
+struct LeaseProgress {
+  std::uint64_t lease = 0;
+  std::uint64_t done = 0;
+
+  friend bool operator==(const LeaseProgress&, const LeaseProgress&) = default;
+};
+
 // Coordinator: you are this member.
 struct Registered {
   MemberId member;
@@ -132,8 +145,18 @@ struct Release {
   friend bool operator==(const Release&, const Release&) = default;
 };
 
-using Control = std::variant<Register, Ready, Heartbeat, Stopped, Leaving, Finished, Registered,
-                             HeartbeatAck, Pause, Assignment, Release>;
+// Coordinator: compute these samples. `done` of them, from the first, are known to be applied.
+struct LeaseGrant {
+  std::uint64_t lease = 0;
+  std::uint64_t begin = 0, count = 0;  // positions of the run
+  std::uint64_t done = 0;
+
+  friend bool operator==(const LeaseGrant&, const LeaseGrant&) = default;
+};
+
+using Control =
+    std::variant<Register, Ready, Heartbeat, Stopped, Leaving, Finished, Registered, HeartbeatAck,
+                 Pause, Assignment, Release, LeaseRequest, LeaseProgress, LeaseGrant>;
 
 std::vector<std::byte> EncodeControl(const Control& message);
 // kProtocol for anything that EncodeControl cannot have written.

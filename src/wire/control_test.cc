@@ -32,6 +32,9 @@ std::vector<Control> OneOfEach() {
       Pause{Generation(5), true, "worker 4 joins"},
       Assignment{0xABCDEF, Generation(6), {{MemberId(3), 1234, at, {true, Step(41)}}}, "why"},
       Release{Code::kFenced, true, "silent for 5 s"},
+      LeaseRequest{},
+      LeaseProgress{7, 640},
+      LeaseGrant{7, 7000, 1000, 640},
   };
 }
 

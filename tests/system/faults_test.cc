@@ -189,7 +189,7 @@ TEST(Faults, RecoveryIsMeasured) {
   const TempDir dir;
   const CommandResult result =
       RunPaceline({"bench", "recovery", "--model", "vgg16-small", "--batch", "2", "--faults", "2",
-                   "--cost-rounds", "1", "--cost-steps", "12", "--out", dir / "out", "--json"});
+                   "--cost-rounds", "1", "--cost-steps", "4", "--out", dir / "out", "--json"});
   EXPECT_EQ(result.state.code, 0) << result.err;
   const auto results = nlohmann::json::parse(result.out, nullptr, false);
   ASSERT_TRUE(results.is_object()) << result.out;
