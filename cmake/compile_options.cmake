@@ -16,9 +16,8 @@ set(PACELINE_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
 if(PACELINE_SANITIZE)
   target_compile_options(paceline_options INTERFACE
     -fsanitize=${PACELINE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
-  # Optimising what the sanitizers add takes longer than compiling it, and only fuzzing runs long
-  # enough to earn that back.
-  target_compile_options(paceline_options INTERFACE $<IF:$<BOOL:${PACELINE_FUZZ}>,-O1,-O0>)
+  # Optimising what the sanitizers add takes longer than the tests run.
+  target_compile_options(paceline_options INTERFACE -O0)
   if(PACELINE_SANITIZE MATCHES "undefined")
     # A check at every pointer for what the address sanitizer finds too.
     target_compile_options(paceline_options INTERFACE -fno-sanitize=null,object-size,vptr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Configures and builds one preset in build/NAME and runs its tests: the nested builds of `ctest`.
-# Usage: run_preset.sh asan|tsan|ubsan|tidy|fuzz [ninja target...]
+# Usage: run_preset.sh asan|tsan|ubsan|tidy [ninja target...]
 # Naming targets builds only these and runs no tests. Exit code 77 (skipped) without clang 14.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,7 +9,7 @@ targets=("${@:2}")
 directory=build/$preset
 configure=(cmake --preset "$preset" -DPACELINE_META_TESTS=OFF)
 jobs=${PACELINE_JOBS:-$(nproc)}
-labels="unit|conformance"
+labels="unit|conformance|fuzz"
 
 need() {
   command -v "$1" > /dev/null || { echo "skipped: $1 is not installed (apt-get install $2)"; exit 77; }
@@ -25,11 +25,6 @@ case $preset in
     ;;
   asan | tsan | ubsan)
     need clang++-14 "clang-14 libclang-rt-14-dev"  # twice as fast as g++ here
-    ;;
-  fuzz)
-    need clang++-14 "clang-14 libclang-rt-14-dev"
-    labels=fuzz
-    if ((${#targets[@]} == 0)); then targets=(fuzzers); fi
     ;;
 esac
 
@@ -48,7 +43,7 @@ ninja -C "$directory" -j "$jobs" -k 0 "${targets[@]}" > "$directory/build.log" 2
   echo "building preset $preset failed; the whole log is $directory/build.log"
   exit 1
 }
-if [[ -z $labels || ($preset != fuzz && ${#targets[@]} -gt 0) ]]; then
+if [[ -z $labels || ${#targets[@]} -gt 0 ]]; then
   echo "preset $preset: built"
   exit 0
 fi

@@ -111,19 +111,23 @@ std::string RecoveryTable(const RecoveryResults& results) {
   std::vector<double> steps;
   for (const Recovery& recovery : results.recoveries) steps.push_back(recovery.step);
   const RecoveryConfig& config = results.config;
-  std::string text = fmt::format(
-      "{}, {} workers, batch {} each, fault: {}; {} cores, load average {:.2f}\n{:<44} {:>8} {:>8} "
-      "{:>8}\n",
-      config.model, config.workers, config.batch, config.fault, results.machine.cores,
-      results.machine.load_average, "milliseconds", "p50", "p95", "max");
+  std::string text =
+      fmt::format("{}, {} workers, batch {} each, fault: {}; {} cores, load average {:.2f}\n",
+                  config.model, config.workers, config.batch, config.fault, results.machine.cores,
+                  results.machine.load_average);
+  if (config.faults > 0) {
+    text += fmt::format("{:<44} {:>8} {:>8} {:>8}\n", "milliseconds", "p50", "p95", "max");
+  }
   text += line("from the fault to the next committed step", Times(results));
   text += line("  of which the step itself", steps);
   text += line("stall of the others when a worker joins", Stalls(results));
   if (const auto ratio = Ratio(results)) {
-    text += fmt::format("elastic / fixed throughput: {:.1f} % +- {:.1f} % ({} paired runs)\n",
+    text += fmt::format("elastic / fixed throughput: {:.1f} % +- {:.1f} % ({} turns each)\n",
                         100 * ratio->median, 100 * ratio->mad, results.cost.size());
   }
-  text += "audit: " + (results.audit.empty() ? "not reached" : results.audit) + "\n";
+  if (config.faults > 0) {
+    text += "audit: " + (results.audit.empty() ? "not reached" : results.audit) + "\n";
+  }
   if (!results.failure.empty()) text += "failed: " + results.failure + "\n";
   return text;
 }
