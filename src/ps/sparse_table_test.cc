@@ -14,7 +14,7 @@ namespace {
 using testing::IsOk;
 
 // The promise is 1.3 times id, values and state, at any number of rows from a million on. The worst
-// number is just after the index grew, so several in a row are measured.
+// number is just after the index grew, which it does by half: one of those measured is close to it.
 TEST(SparseTable, AMillionRowsCostLittleMoreThanTheirPayload) {
   for (const RowOptimizerKind kind : {RowOptimizerKind::kSgd, RowOptimizerKind::kAdagrad}) {
     TableOptions options{.name = "words", .dim = 10, .last_touch = LastTouch::kRemember};
@@ -25,7 +25,7 @@ TEST(SparseTable, AMillionRowsCostLittleMoreThanTheirPayload) {
     std::vector<std::int64_t> ids(50'000);
     std::vector<float> out(ids.size() * 10);
     std::size_t measured = 0;
-    for (std::int64_t begin = 0; begin < 1'600'000; begin += 50'000) {
+    for (std::int64_t begin = 0; begin < 1'500'000; begin += 50'000) {
       std::iota(ids.begin(), ids.end(), begin);
       ASSERT_THAT((*table)->Pull(ids, Touch::kTrain, out), IsOk());
       const std::uint64_t rows = (*table)->Size();
@@ -36,7 +36,7 @@ TEST(SparseTable, AMillionRowsCostLittleMoreThanTheirPayload) {
                 1.3 * static_cast<double>(payload * rows))
           << rows << " rows, " << RowOptimizerName(kind);
     }
-    EXPECT_EQ(measured, 13U);
+    EXPECT_EQ(measured, 11U);
   }
 }
 

@@ -188,7 +188,7 @@ TEST_P(TableTest, PushesOfManyThreadsToTheSameRowsAllCount) {
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         std::vector<std::int64_t> mine = ids;
-        std::ranges::rotate(mine, mine.begin() + 7 * thread);
+        std::rotate(mine.begin(), mine.begin() + 7 * thread, mine.end());
         std::vector<float> gradients, out(mine.size() * 3);
         for (const std::int64_t id : mine) {
           gradients.insert(gradients.end(), 3, static_cast<float>(-(id + thread)));
