@@ -17,12 +17,13 @@ set(PACELINE_MAY_USE_ps         "base;wire;kernel;algo;net;codec;disk")
 set(PACELINE_MAY_USE_data       "base;kernel;algo;disk")
 # L4
 set(PACELINE_MAY_USE_member     "base;wire;algo;net;store")
+set(PACELINE_MAY_USE_sparse     "base;kernel;algo;data")
 # L5
-set(PACELINE_MAY_USE_job        "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member")
+set(PACELINE_MAY_USE_job        "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse")
 set(PACELINE_MAY_USE_plan       "base;algo;model")
 # L6
-set(PACELINE_MAY_USE_bench      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;job;plan")
-set(PACELINE_MAY_USE_train      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;job")
+set(PACELINE_MAY_USE_bench      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse;job;plan")
+set(PACELINE_MAY_USE_train      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse;job")
 
 # paceline_module(NAME DEPS folder... SOURCES file... HEADERS file... TESTS file... LIBS target...)
 # makes library paceline_NAME and, with TESTS, the executable NAME_test registered with ctest.

@@ -99,6 +99,8 @@ class Checker:
             return "Asio belongs to src/net alone"
         if target == "httplib.h" and place != "src/store/etcd_gateway.cc":
             return "httplib belongs to src/store/etcd_gateway.cc alone"
+        if target.startswith("rocksdb/") and place != "src/ps/rocks_table.cc":
+            return "RocksDB belongs to src/ps/rocks_table.cc alone"
         if (target.startswith("nlohmann/") and target != "nlohmann/json_fwd.hpp"
                 and path.suffix == ".h"):
             return "no nlohmann type in a header (nlohmann/json_fwd.hpp is allowed)"

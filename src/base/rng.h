@@ -34,6 +34,8 @@ enum class Purpose : std::uint32_t {
   kDropout = 4,    // coordinates: step, shard; the layer goes into Derive()
   kSynthetic = 5,  // generated data; coordinates: sample, 0
   kTest = 6,
+  kTableRow = 7,        // initial row of a sparse table; coordinates: table, id
+  kTableAdmission = 8,  // which ids a table stores; coordinates: table, id
 };
 
 // A 64-bit key that is a pure function of its coordinates.

@@ -67,4 +67,31 @@ void AdagradStep(const AdagradOptions& options, std::span<float> params,
   }
 }
 
+void FtrlStep(const FtrlOptions& options, std::span<float> params, std::span<const float> gradient,
+              std::span<float> z, std::span<float> n) {
+  PACELINE_CHECK(
+      params.size() == gradient.size() && params.size() == z.size() && params.size() == n.size(),
+      "one gradient, z and n per parameter");
+  const float alpha = options.learning_rate, beta = options.beta, l1 = options.l1, l2 = options.l2;
+  float* __restrict p = params.data();
+  const float* __restrict g = gradient.data();
+  float* __restrict zs = z.data();
+  float* __restrict ns = n.data();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const float root = std::sqrt(ns[i]);
+    const float n_after = ns[i] + g[i] * g[i];
+    const float root_after = std::sqrt(n_after);
+    // The z under which the parameter is what it is, solved from the last line of this loop.
+    const float l1_part = p[i] == 0.0F ? 0.0F : std::copysign(l1, p[i]);
+    const float z_before = ns[i] == 0.0F ? -p[i] * (beta / alpha + l2) - l1_part : zs[i];
+    const float z_after = z_before + g[i] - (root_after - root) / alpha * p[i];
+    const float shrunk = z_after - std::copysign(l1, z_after);
+    const float moved = -shrunk / ((beta + root_after) / alpha + l2);
+    const float minimiser = std::abs(z_after) <= l1 ? 0.0F : moved;
+    p[i] = n_after == 0.0F ? p[i] : minimiser;
+    zs[i] = z_after;
+    ns[i] = n_after;
+  }
+}
+
 }  // namespace paceline::kernel

@@ -57,5 +57,55 @@ TEST(Adagrad, MatchesTorch) {
              {0.78045619, -1.7758214, 0.29089919});
 }
 
+// Algorithm 1 of the paper word by word: the weight is computed from z and n when it is needed.
+struct PaperFtrl {
+  double alpha, beta, l1, l2;
+  double z = 0, n = 0;
+
+  double Weight() const {
+    if (std::abs(z) <= l1) return 0;
+    return -(z - (z < 0 ? -l1 : l1)) / ((beta + std::sqrt(n)) / alpha + l2);
+  }
+  void Learn(double gradient) {
+    const double sigma = (std::sqrt(n + gradient * gradient) - std::sqrt(n)) / alpha;
+    const double weight = Weight();
+    z += gradient - sigma * weight;
+    n += gradient * gradient;
+  }
+};
+
+TEST(Ftrl, MatchesThePaper) {
+  const FtrlOptions options{.learning_rate = 0.1F, .beta = 0.5F, .l1 = 0.3F, .l2 = 0.02F};
+  std::vector<PaperFtrl> paper(19, PaperFtrl{0.1F, 0.5F, 0.3F, 0.02F});
+  std::vector<float> params(19), z(19), n(19), gradient(19);
+  for (int step = 0; step < 50; ++step) {
+    std::vector<double> expected;
+    for (std::size_t i = 0; i < 19; ++i) {
+      gradient[i] = std::sin(static_cast<float>(i * 7) + 1.3F * static_cast<float>(step)) / 4;
+      paper[i].Learn(gradient[i]);
+      expected.push_back(paper[i].Weight());
+    }
+    FtrlStep(options, params, gradient, z, n);
+    ExpectNear(params, expected);
+  }
+}
+
+TEST(Ftrl, SmallGradientsLeaveExactZeros) {
+  std::vector<float> params(2), z(2), n(2);
+  const std::vector<float> gradient{0.05F, -2.0F};
+  FtrlStep({.l1 = 0.1F}, params, gradient, z, n);
+  EXPECT_EQ(params[0], 0.0F);
+  EXPECT_GT(params[1], 0.0F);
+}
+
+TEST(Ftrl, AnInitialValueStaysUntilItsFirstGradientAndIsNotLostThere) {
+  std::vector<float> params{0.25F, -0.25F}, z(2), n(2);
+  FtrlStep({.l1 = 0.1F, .l2 = 0.1F}, params, std::vector<float>{0, 0}, z, n);
+  EXPECT_EQ(params, (std::vector<float>{0.25F, -0.25F}));
+  FtrlStep({.l1 = 0.1F, .l2 = 0.1F}, params, std::vector<float>{1e-4F, 1e-4F}, z, n);
+  EXPECT_NEAR(params[0], 0.25F, 1e-4);
+  EXPECT_NEAR(params[1], -0.25F, 1e-4);
+}
+
 }  // namespace
 }  // namespace paceline::kernel

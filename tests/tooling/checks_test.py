@@ -105,6 +105,10 @@ class Includes(CheckerTest):
         self.check("src/store/etcd_gateway.cc", "#include <httplib.h>\n")
         self.check("src/store/a.cc", "#include <httplib.h>\n", "httplib belongs to")
 
+    def test_rocksdb_stays_in_one_file(self):
+        self.check("src/ps/rocks_table.cc", "#include <rocksdb/db.h>\n")
+        self.check("src/ps/a.cc", "#include <rocksdb/db.h>\n", "RocksDB belongs to")
+
     def test_json_stays_out_of_headers(self):
         self.check("src/base/a.cc", "#include <nlohmann/json.hpp>\n")
         self.check("src/base/a.h", "#pragma once\n#include <nlohmann/json_fwd.hpp>\n"

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "ps/row_store.h"
+#include "ps/striped_table.h"
+#include "ps/table.h"
+#include "ps/touch_counter.h"
+
+namespace paceline::ps {
+
+// A table in memory. Ids are spread over stripes by hash, each with its own lock, index and rows; a
+// call locks one stripe at a time, and each at most once. ForEachRow() copies one stripe at a time,
+// so the rows of a stripe are of the same moment and it takes a 64th of the table as scratch.
+class SparseTable final : public StripedTable {
+ public:
+  // `options` must be valid: OpenSparseTable() checks them.
+  explicit SparseTable(const TableOptions& options);
+
+  Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick) override;
+  Result<std::uint64_t> Erase(std::span<const std::int64_t> ids) override;
+  Status ForEachRow(const Visitor& visit) override;
+  Status Restore(const TableRow& row) override;
+  std::uint64_t Size() const override;
+  std::size_t MemoryBytes() const override;
+
+ private:
+  struct Rows {
+    RowStore store;
+    TouchCounter counter;
+  };
+  // On its own cache lines: locks of neighbours do not slow each other down.
+  struct alignas(64) Stripe {
+    explicit Stripe(Rows with) : rows(std::move(with)) {}
+    mutable Mutex mutex;
+    Rows rows PACELINE_GUARDED_BY(mutex);
+  };
+
+  Status ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) override;
+  Status ForRowsOfStripe(Rows& rows, std::span<const Item> items, Access access,
+                         const UseRow& use) const;
+
+  std::vector<std::unique_ptr<Stripe>> stripes_;
+};
+
+Result<std::unique_ptr<Table>> OpenSparseTable(const TableOptions& options);
+
+}  // namespace paceline::ps

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "ps/row_optimizer.h"
+
+namespace paceline::ps {
+
+// Which ids get a row. An id without one answers Pull() with its initial values, for ever the same,
+// and what is pushed for it is dropped.
+enum class AdmissionRule {
+  kAll,           // at the first touch
+  kAfterTouches,  // at touch number `touches`; a touch is a Pull() with Touch::kTrain
+  kByChance,      // a share `probability` of all ids, chosen by hash: for ever the same
+};
+
+struct AdmissionOptions {
+  AdmissionRule rule = AdmissionRule::kAll;
+  std::uint32_t touches = 1;          // kAfterTouches: 1 .. 255
+  std::size_t counted_ids = 1 << 20;  // kAfterTouches: counters, 8 bytes each; see TouchCounter
+  double probability = 1.0;           // kByChance: 0 .. 1
+};
+
+enum class LastTouch {
+  kForget,
+  kRemember,  // 4 bytes a row; needed by EvictUntouchedSince()
+};
+
+struct TableOptions {
+  std::string name;         // part of the key of the initial values
+  std::size_t dim = 0;      // floats of a row, 1 .. kMaxDim
+  std::uint64_t seed = 0;   // of the run
+  float init_range = 0.0F;  // rows start uniform in [-init_range, init_range); 0: zeros
+  RowOptimizerOptions optimizer;
+  AdmissionOptions admission;
+  LastTouch last_touch = LastTouch::kForget;
+  std::size_t stripes = 64;  // locks; a power of two up to 4096, each good for 16 million rows
+};
+
+inline constexpr std::size_t kMaxDim = 4096;
+
+// kInvalidArgument names the first option that makes no sense.
+Status CheckTableOptions(const TableOptions& options);
+
+enum class Touch {
+  kTrain,  // may make rows, counts for admission, and says that the row is in use
+  kPeek,   // changes nothing: for evaluation
+};
+
+// A row as snapshots see it. `state` has StateFloats() of the table's optimiser.
+struct TableRow {
+  std::int64_t id = 0;
+  std::uint32_t tick = 0;  // of the last touch; 0 with LastTouch::kForget
+  std::span<const float> values;
+  std::span<const float> state;
+};
+
+// The rows of one sparse table that one server keeps. Thread-safe: calls that touch the same row
+// happen one after the other, each row's part of a call as a whole. Spans belong to the caller and
+// are free after the call. Does not know other servers, messages or clocks.
+//
+// Wrong lengths and a full stripe are kInvalidArgument, a failing disk is kDisk; after either of
+// the latter two a part of the ids has been handled.
+class Table {
+ public:
+  virtual ~Table() = default;
+
+  // Copies the values of ids[i] to out[i * dim].
+  virtual Status Pull(std::span<const std::int64_t> ids, Touch touch, std::span<float> out) = 0;
+
+  // Applies gradients[i * dim] to the row of ids[i]. Each id comes once: the gradient of a step is
+  // a sum, and two half updates are not one whole (Adam).
+  virtual Status Push(std::span<const std::int64_t> ids, std::span<const float> gradients,
+                      float learning_rate) = 0;
+
+  // Adds deltas[i * dim] to the values of ids[i] and leaves the optimiser's state alone.
+  virtual Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) = 0;
+
+  // The tick that touches are recorded with from now on. Logical and the caller's: steps, hours.
+  virtual void SetTick(std::uint32_t tick) = 0;
+
+  // Removes every row whose last touch has a tick below `tick`; returns how many. A row that comes
+  // back starts anew. kInvalidArgument with LastTouch::kForget.
+  virtual Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick) = 0;
+
+  // Removes rows; returns how many there were.
+  virtual Result<std::uint64_t> Erase(std::span<const std::int64_t> ids) = 0;
+
+  // Visits each row once, without a lock, in no particular order, as it was at one moment of the
+  // call. Rows that are made or removed meanwhile may be missed. Ends with the first error.
+  using Visitor = std::function<Status(const TableRow&)>;
+  virtual Status ForEachRow(const Visitor& visit) = 0;
+
+  // Puts a row back as ForEachRow() gave it, in place of what is there. Admission does not apply.
+  virtual Status Restore(const TableRow& row) = 0;
+
+  virtual std::uint64_t Size() const = 0;       // rows
+  virtual std::size_t MemoryBytes() const = 0;  // of rows, index and counters
+};
+
+}  // namespace paceline::ps
