@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Lets two step servers (peers/README.md) take turns and prints samples/s of both and their ratio.
 
+By wall clock, and by CPU time, which says more when the machine is shared with others.
 Usage: compare_step_servers.py [--rounds N] [--seconds S] [--cpu C] COMMAND COMMAND
 """
 import argparse
@@ -9,6 +10,7 @@ import os
 import shlex
 import statistics
 import subprocess
+from pathlib import Path
 
 
 class Server:
@@ -19,7 +21,7 @@ class Server:
                                         stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, **one})
         self.name = json.loads(self.process.stdout.readline())["system"]
-        self.rates = []
+        self.rates, self.cpu_rates = [], []
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
@@ -33,8 +35,14 @@ class Server:
         self.steps = max(1, round(20 * seconds / answer["seconds"]))
 
     def measure(self):
+        before = self.cpu_seconds()
         answer = self.ask(f"run {self.steps}")
         self.rates.append(answer["samples"] / answer["seconds"])
+        self.cpu_rates.append(answer["samples"] / (self.cpu_seconds() - before))
+
+    def cpu_seconds(self):
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
 
 
 def describe(values, digits=0):
@@ -57,10 +65,12 @@ def main():
         for server in servers:
             server.measure()
     for server in servers:
-        print(f"{server.name}: samples/s {describe(server.rates)}")
+        print(f"{server.name}: samples/s {describe(server.rates)}; "
+              f"per CPU second {describe(server.cpu_rates)}")
         server.ask("quit")
-    ratios = [a / b for a, b in zip(first.rates, second.rates)]
-    print(f"{first.name} / {second.name}: {describe(ratios, 2)}")
+    for what, pairs in (("wall", zip(first.rates, second.rates)),
+                        ("CPU", zip(first.cpu_rates, second.cpu_rates))):
+        print(f"{first.name} / {second.name}, {what}: {describe([a / b for a, b in pairs], 2)}")
 
 
 if __name__ == "__main__":
