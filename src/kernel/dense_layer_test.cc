@@ -1,6 +1,8 @@
 #include "kernel/dense_layer.h"
 
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -116,14 +118,24 @@ TEST(DenseLayer, NanComesThrough) {
   EXPECT_TRUE(std::isnan(output[0]));
 }
 
-// OpenBLAS keeps its number of threads for each thread when it is built with OpenMP.
-TEST(DenseLayer, BitsDoNotDependOnTheThread) {
-  const DenseShape shape{100, 273, 400};
+std::ptrdiff_t ThreadsOfThisProcess() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+// OpenBLAS, when it is built with OpenMP, keeps its number of threads for each thread of ours.
+TEST(DenseLayer, ComputesOnTheCallingThreadAlone) {
+  const DenseShape shape{300, 273, 400};
   const auto weights = Random(shape.inputs * shape.outputs, 1), bias = Random(shape.outputs, 2),
              input = Random(shape.samples * shape.inputs, 3);
   std::vector<float> here(shape.samples * shape.outputs), there(here.size());
+  const std::ptrdiff_t before = ThreadsOfThisProcess();
   DenseReluForward(shape, {weights, bias}, input, here);
-  std::jthread([&] { DenseReluForward(shape, {weights, bias}, input, there); }).join();
+  EXPECT_EQ(ThreadsOfThisProcess(), before);
+  std::jthread([&] {
+    DenseReluForward(shape, {weights, bias}, input, there);
+    EXPECT_EQ(ThreadsOfThisProcess(), before + 1);
+  }).join();
   EXPECT_EQ(here, there);
 }
 
