@@ -1,12 +1,7 @@
 #include "data/cifar10.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <system_error>
 
@@ -16,76 +11,11 @@ namespace paceline::data {
 
 namespace {
 
-constexpr std::uint64_t kScanRecords = 100;             // 300 KB at a time while opening
-constexpr std::uint64_t kFingerprintBytes = 64 * 1024;  // at either end of a file
+constexpr std::uint64_t kScanRecords = 100;  // 300 KB at a time while opening
 
 Status BadRecordError(const std::string& path, std::uint64_t record, const std::string& what) {
   return Status::Error(Code::kBadData, fmt::format("{}: record {} at byte offset {}: {}", path,
                                                    record, record * kCifar10RecordBytes, what));
-}
-
-// Fills all of `bytes`; a file that ends earlier is bad data.
-Status ReadFully(int fd, const std::string& path, std::uint64_t offset,
-                 std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return Status::Error(Code::kBadData,
-                           fmt::format("{}: reading at byte offset {}: {}", path, offset,
-                                       std::generic_category().message(errno)));
-    }
-    if (got == 0) {
-      return Status::Error(
-          Code::kBadData,
-          fmt::format("{}: the file ends at byte offset {}; it has shrunk since it was opened",
-                      path, offset));
-    }
-    offset += static_cast<std::uint64_t>(got);
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-  }
-  return {};
-}
-
-// FNV-1a, 64 bits. Tells different files apart; not meant against an attacker.
-std::uint64_t Hash(std::span<const std::byte> bytes, std::uint64_t hash) {
-  for (std::byte b : bytes) {
-    hash = (hash ^ std::to_integer<std::uint64_t>(b)) * 0x100000001B3ULL;
-  }
-  return hash;
-}
-
-Result<std::uint64_t> HashEnds(int fd, const std::string& path, std::uint64_t size) {
-  std::vector<std::byte> buffer(std::min(size, kFingerprintBytes));
-  std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (std::uint64_t offset : {std::uint64_t{0}, size - buffer.size()}) {
-    PACELINE_TRY(ReadFully(fd, path, offset, buffer));
-    hash = Hash(buffer, hash);
-  }
-  return hash;
-}
-
-struct OpenedFile {
-  UniqueFd fd;
-  std::uint64_t bytes = 0;
-};
-
-Result<OpenedFile> OpenRegular(const std::string& path) {
-  // Not blocking: opening a FIFO would otherwise wait for a writer for ever.
-  OpenedFile file{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
-  struct stat info {};
-  if (!file.fd.valid() || ::fstat(file.fd.get(), &info) != 0) {
-    return Status::Error(Code::kBadData, fmt::format("{}: cannot be opened: {}", path,
-                                                     std::generic_category().message(errno)));
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return Status::Error(Code::kBadData, fmt::format("{}: is not a regular file", path));
-  }
-  if (info.st_size == 0) {
-    return Status::Error(Code::kBadData, fmt::format("{}: is empty", path));
-  }
-  file.bytes = static_cast<std::uint64_t>(info.st_size);
-  return file;
 }
 
 std::vector<std::string> FileNames(Split split) {
@@ -152,37 +82,38 @@ Result<std::unique_ptr<Cifar10>> Cifar10::Open(const std::filesystem::path& fold
 }
 
 Status Cifar10::AddFile(const std::filesystem::path& path, BadRecord policy) {
-  PACELINE_ASSIGN(OpenedFile opened, OpenRegular(path.string()));
-  if (opened.bytes != kCifar10FileBytes) {
+  PACELINE_ASSIGN(InputFile opened, InputFile::Open(path.string()));
+  if (opened.bytes() != kCifar10FileBytes) {
     warnings_.push_back(fmt::format("{}: {} bytes; a file of CIFAR-10 has {}", path.string(),
-                                    opened.bytes, kCifar10FileBytes));
+                                    opened.bytes(), kCifar10FileBytes));
   }
-  PACELINE_ASSIGN(const std::uint64_t hash, HashEnds(opened.fd.get(), path.string(), opened.bytes));
-  fingerprint_ += fmt::format(" {}:{}:{:016x}", path.filename().string(), opened.bytes, hash);
-  const std::uint64_t records = opened.bytes / kCifar10RecordBytes;
-  files_.push_back({path.string(), std::move(opened.fd), records_, opened.bytes});
+  PACELINE_ASSIGN(const std::string fingerprint, opened.Fingerprint());
+  fingerprint_ += " " + fingerprint;
+  const std::uint64_t records = opened.bytes() / kCifar10RecordBytes;
+  files_.push_back({std::move(opened), records_});
   PACELINE_TRY(ScanFile(files_.back(), policy));
   records_ += records;
   return {};
 }
 
 Status Cifar10::ScanFile(const File& file, BadRecord policy) {
-  std::vector<std::byte> buffer(std::min(file.bytes, kScanRecords * kCifar10RecordBytes));
-  for (std::uint64_t offset = 0; offset < file.bytes; offset += buffer.size()) {
-    const std::span<std::byte> chunk(buffer.data(), std::min(buffer.size(), file.bytes - offset));
-    PACELINE_TRY(ReadFully(file.fd.get(), file.path, offset, chunk));
+  const std::uint64_t bytes = file.input.bytes();
+  std::vector<std::byte> buffer(std::min(bytes, kScanRecords * kCifar10RecordBytes));
+  for (std::uint64_t offset = 0; offset < bytes; offset += buffer.size()) {
+    const std::span<std::byte> chunk(buffer.data(), std::min(buffer.size(), bytes - offset));
+    PACELINE_TRY(file.input.ReadAt(offset, chunk));
     const Cifar10Scan scan = ScanCifar10(chunk);
     const std::uint64_t first = offset / kCifar10RecordBytes;
     if (policy == BadRecord::kFail && !scan.bad_labels.empty()) {
       const std::uint64_t bad = scan.bad_labels.front();
       return BadRecordError(
-          file.path, first + bad,
+          file.input.path(), first + bad,
           fmt::format("label {} is above 9",
                       std::to_integer<unsigned>(chunk[bad * kCifar10RecordBytes])));
     }
     if (policy == BadRecord::kFail && scan.trailing_bytes > 0) {
       return BadRecordError(
-          file.path, first + scan.records,
+          file.input.path(), first + scan.records,
           fmt::format("cut after {} of {} bytes", scan.trailing_bytes, kCifar10RecordBytes));
     }
     for (std::uint64_t bad : scan.bad_labels) bad_.push_back(file.first_record + first + bad);
@@ -210,9 +141,9 @@ Status Cifar10::Read(std::uint64_t index, std::span<std::uint8_t> image,
   const File& file = *std::prev(after);
   const std::uint64_t local = record - file.first_record;
   std::array<std::byte, kCifar10RecordBytes> bytes;
-  PACELINE_TRY(ReadFully(file.fd.get(), file.path, local * kCifar10RecordBytes, bytes));
+  PACELINE_TRY(file.input.ReadAt(local * kCifar10RecordBytes, bytes));
   if (Status status = DecodeCifar10(bytes, image, label); !status.ok()) {
-    return BadRecordError(file.path, local, status.message() + "; it was good when opened");
+    return BadRecordError(file.input.path(), local, status.message() + "; it was good when opened");
   }
   return {};
 }

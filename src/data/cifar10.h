@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "data/dataset.h"
+#include "data/input_file.h"
 
 namespace paceline::data {
 
@@ -39,8 +39,6 @@ Status DecodeCifar10(std::span<const std::byte> record, std::span<std::uint8_t> 
                      std::int64_t& label);
 
 // CIFAR-10 in its binary files, read where they are. Immutable, thread-safe; owns the open files.
-// Reads with pread, not from a mapping: a file that shrinks under a mapping kills the process with
-// SIGBUS, here it is an error that names the file and the offset.
 class Cifar10 final : public Dataset {
  public:
   // `folder` holds data_batch_{1..5}.bin or test_batch.bin, or a cifar-10-batches-bin that does.
@@ -60,10 +58,8 @@ class Cifar10 final : public Dataset {
 
  private:
   struct File {
-    std::string path;
-    UniqueFd fd;
+    InputFile input;
     std::uint64_t first_record = 0;  // in the whole data set, bad ones included
-    std::uint64_t bytes = 0;
   };
 
   Cifar10() = default;

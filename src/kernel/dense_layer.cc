@@ -1,0 +1,196 @@
+#include "kernel/dense_layer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <cblas.h>
+
+#include "base/check.h"
+
+namespace paceline::kernel {
+
+namespace {
+
+using Vector = float __attribute__((vector_size(32)));
+constexpr std::size_t kLanes = sizeof(Vector) / sizeof(float);
+
+Vector Load(const float* from) {
+  Vector value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+// Workers of one machine share its cores, so a product must not spread. With OpenMP the number
+// belongs to the calling thread, hence once for each.
+void UseOneBlasThread() {
+  thread_local const bool done = [] {
+    openblas_set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+blasint Length(std::size_t n) {
+  PACELINE_CHECK(n <= std::numeric_limits<blasint>::max(), "a length that BLAS can count");
+  return static_cast<blasint>(n);
+}
+
+// A row-major matrix, or the transpose of one.
+struct Matrix {
+  const float* values;
+  std::size_t stride;  // of the rows in memory
+  CBLAS_TRANSPOSE transpose = CblasNoTrans;
+};
+
+// out [rows, columns] = a * b, both read as their `transpose` says; `inner` is what they share.
+struct Product {
+  std::size_t rows, columns, inner;
+};
+void Multiply(const Product& size, const Matrix& a, const Matrix& b, float* out) {
+  if (size.rows == 0 || size.columns == 0) return;
+  UseOneBlasThread();
+  cblas_sgemm(CblasRowMajor, a.transpose, b.transpose, Length(size.rows), Length(size.columns),
+              Length(size.inner), 1.0F, a.values, Length(a.stride), b.values, Length(b.stride),
+              0.0F, out, Length(size.columns));
+}
+
+// Eight partial sums, added in order of index at the end.
+float Dot(const float* a, const float* b, std::size_t n) {
+  Vector sums{};
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) sums += Load(a + i) * Load(b + i);
+  float total = 0;
+  for (std::size_t k = 0; k < kLanes; ++k) total += sums[k];
+  for (; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
+// Passes the gradient where the ReLU passed the value, and adds up the columns.
+void ReluBackward(const DenseShape& shape, const DenseReluGradient& gradient) {
+  float* __restrict sums = gradient.bias_gradient.data();
+  std::fill_n(sums, shape.outputs, 0.0F);
+  for (std::size_t n = 0; n < shape.samples; ++n) {
+    const float* __restrict y = gradient.output.data() + n * shape.outputs;
+    float* __restrict g = gradient.output_gradient.data() + n * shape.outputs;
+    for (std::size_t o = 0; o < shape.outputs; ++o) {
+      g[o] = y[o] <= 0.0F ? 0.0F : g[o];
+      sums[o] += g[o];
+    }
+  }
+}
+
+// How much more than for class 0 the weights speak for class 1.
+std::span<const float> Difference(const TwoClassHead& head) {
+  const std::span<float> difference = head.scratch.first(head.inputs);
+  for (std::size_t i = 0; i < head.inputs; ++i) {
+    difference[i] = head.weights[2 * i + 1] - head.weights[2 * i];
+  }
+  return difference;
+}
+
+void CheckHead(const TwoClassHead& head, std::size_t input_floats, std::size_t samples) {
+  PACELINE_CHECK(head.weights.size() == 2 * head.inputs && head.bias.size() == 2 &&
+                     head.scratch.size() == 2 * head.inputs &&
+                     input_floats == samples * head.inputs,
+                 "spans of a head with two classes");
+}
+
+float Sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
+
+// log(1 + exp(x)) without overflow.
+double SoftPlus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+
+}  // namespace
+
+void DenseReluForward(const DenseShape& shape, const DenseParams& params,
+                      std::span<const float> input, std::span<float> output) {
+  PACELINE_CHECK(input.size() == shape.samples * shape.inputs &&
+                     output.size() == shape.samples * shape.outputs &&
+                     params.weights.size() == shape.inputs * shape.outputs &&
+                     params.bias.size() == shape.outputs,
+                 "the spans have the layer's shape");
+  Multiply({shape.samples, shape.outputs, shape.inputs}, {input.data(), shape.inputs},
+           {params.weights.data(), shape.outputs}, output.data());
+  const float* __restrict bias = params.bias.data();
+  for (std::size_t n = 0; n < shape.samples; ++n) {
+    float* __restrict y = output.data() + n * shape.outputs;
+    for (std::size_t o = 0; o < shape.outputs; ++o) {
+      const float value = y[o] + bias[o];
+      y[o] = value <= 0.0F ? 0.0F : value;
+    }
+  }
+}
+
+void DenseReluBackward(const DenseShape& shape, std::span<const float> weights,
+                       const DenseReluGradient& gradient) {
+  PACELINE_CHECK(gradient.input.size() == shape.samples * shape.inputs &&
+                     gradient.output.size() == shape.samples * shape.outputs &&
+                     gradient.output_gradient.size() == gradient.output.size() &&
+                     weights.size() == shape.inputs * shape.outputs &&
+                     gradient.weights_gradient.size() == weights.size() &&
+                     gradient.bias_gradient.size() == shape.outputs &&
+                     gradient.input_gradient.size() <= gradient.input.size(),
+                 "the spans have the layer's shape");
+  ReluBackward(shape, gradient);
+  if (shape.samples == 0) {
+    std::ranges::fill(gradient.weights_gradient, 0.0F);
+    return;
+  }
+  const float* before_relu = gradient.output_gradient.data();
+  Multiply({shape.inputs, shape.outputs, shape.samples},
+           {gradient.input.data(), shape.inputs, CblasTrans}, {before_relu, shape.outputs},
+           gradient.weights_gradient.data());
+  Multiply({shape.samples, gradient.input_gradient.size() / shape.samples, shape.outputs},
+           {before_relu, shape.outputs}, {weights.data(), shape.outputs, CblasTrans},
+           gradient.input_gradient.data());
+}
+
+void TwoClassForward(const TwoClassHead& head, std::span<const float> input,
+                     std::span<float> probability) {
+  CheckHead(head, input.size(), probability.size());
+  const std::span<const float> difference = Difference(head);
+  const float bias = head.bias[1] - head.bias[0];
+  for (std::size_t n = 0; n < probability.size(); ++n) {
+    const float* x = input.data() + n * head.inputs;
+    probability[n] = Sigmoid(Dot(x, difference.data(), head.inputs) + bias);
+  }
+}
+
+double TwoClassLoss(const TwoClassHead& head, std::span<const float> input,
+                    const TwoClassGradient& gradient) {
+  CheckHead(head, input.size(), gradient.labels.size());
+  PACELINE_CHECK(gradient.weights_gradient.size() == head.weights.size() &&
+                     gradient.bias_gradient.size() == 2 &&
+                     gradient.input_gradient.size() == input.size(),
+                 "gradients have the shape of their values");
+  const float* __restrict difference = Difference(head).data();
+  float* __restrict sums = head.scratch.data() + head.inputs;  // of the weights of class 1
+  std::fill_n(sums, head.inputs, 0.0F);
+  const float bias = head.bias[1] - head.bias[0];
+  double loss = 0, bias_sum = 0;
+  for (std::size_t n = 0; n < gradient.labels.size(); ++n) {
+    const float* __restrict x = input.data() + n * head.inputs;
+    float* __restrict dx = gradient.input_gradient.data() + n * head.inputs;
+    const float logit = Dot(x, difference, head.inputs) + bias;
+    const bool positive = gradient.labels[n] != 0;
+    loss += SoftPlus(double{positive ? -logit : logit});
+    // The gradient by the logit of class 1; that of class 0 is its negative.
+    const float g = (Sigmoid(logit) - (positive ? 1.0F : 0.0F)) * gradient.scale;
+    bias_sum += double{g};
+    for (std::size_t i = 0; i < head.inputs; ++i) {
+      sums[i] += g * x[i];
+      dx[i] = g * difference[i];
+    }
+  }
+  for (std::size_t i = 0; i < head.inputs; ++i) {
+    gradient.weights_gradient[2 * i] = -sums[i];
+    gradient.weights_gradient[2 * i + 1] = sums[i];
+  }
+  gradient.bias_gradient[0] = static_cast<float>(-bias_sum);
+  gradient.bias_gradient[1] = static_cast<float>(bias_sum);
+  return loss;
+}
+
+}  // namespace paceline::kernel

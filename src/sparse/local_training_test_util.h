@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernel/optimizer.h"
+#include "sparse/fused_model.h"
+
+namespace paceline::sparse {
+
+// Trains a fused model in one thread with all of its rows in one array and Adagrad: what a model
+// and a measurement of its passes need, without servers. Thread-compatible; borrows the model.
+class LocalTraining {
+ public:
+  struct Options {
+    std::uint64_t seed = 1;
+    float learning_rate = 0.01F;
+    float scale = 1;  // of the gradient of the sum of losses
+  };
+  LocalTraining(FusedModel& model, const Options& options);
+
+  StepLoss Step(const algo::PositionRange& positions);
+  // AUC over the samples of another model of the same shape, with the parameters of this one.
+  double HeldOutAuc(FusedModel& held_out, std::uint64_t samples);
+
+  std::vector<float>& dense() { return dense_; }
+
+ private:
+  struct Table {
+    std::size_t dim = 0;
+    std::vector<float> rows;      // dim values, then dim sums of squares: one place in memory
+    std::vector<float> gradient;  // of the rows of one batch
+    std::vector<const float*> values;
+  };
+  std::vector<TableRows> Locate(const SparseBatch& batch);
+  void Update(const SparseBatch& batch);
+
+  FusedModel& model_;
+  Options options_;
+  std::vector<Table> tables_;
+  std::vector<float> dense_, dense_gradient_, dense_squares_;
+  std::unique_ptr<SparseBatch> batch_;
+};
+
+}  // namespace paceline::sparse
