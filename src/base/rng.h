@@ -34,6 +34,8 @@ enum class Purpose : std::uint32_t {
   kDropout = 4,    // coordinates: step, shard; the layer goes into Derive()
   kSynthetic = 5,  // generated data; coordinates: sample, 0
   kTest = 6,
+  kSubsample = 7,  // which words of a text are kept; coordinates: epoch, sentence
+  kSkipGram = 8,   // windows and negatives; coordinates: epoch, sentence
 };
 
 // A 64-bit key that is a pure function of its coordinates.
