@@ -86,14 +86,14 @@ TEST(TextCorpus, EverySentenceCanBeReadAlone) {
     EXPECT_EQ(Sentence(**corpus, count + 2), "last");
     std::vector<std::int32_t> words;
     EXPECT_THAT((*corpus)->Read(count + 3, words),
-                StatusIs(Code::kInvalidArgument, HasSubstr("sentence")));
+                StatusIs(Code::kInvalidArgument, HasSubstr("line")));
   }
 }
 
 TEST(TextCorpus, LinesMayCrossTheEndOfABuffer) {
   TempDir dir;
   std::string text;
-  while (text.size() < 3 * TextCorpus::kLongestLine) {
+  while (text.size() < 3 * TextLines::kLongestLine) {
     text += std::string(700'000, 'x') + " end\n";
   }
   WriteFile(dir / "a", text);
@@ -107,11 +107,11 @@ TEST(TextCorpus, NamesFileAndOffsetOfBadInput) {
   TempDir dir;
   EXPECT_THAT(TextCorpus::Open(dir.path() / "nowhere", {}),
               StatusIs(Code::kBadData, HasSubstr("nowhere")));
-  EXPECT_THAT(TextCorpus::Open(dir.path(), {}), StatusIs(Code::kBadData, HasSubstr("no sentence")));
+  EXPECT_THAT(TextCorpus::Open(dir.path(), {}), StatusIs(Code::kBadData, HasSubstr("no line")));
   WriteFile(dir / "shard", std::string("good line\nbad \0 line\n", 20));
   EXPECT_THAT(TextCorpus::Open(dir.path(), {}),
               StatusIs(Code::kBadData, HasSubstr("shard: byte offset 14: a byte 0")));
-  WriteFile(dir / "shard", "short\n" + std::string(2 * TextCorpus::kLongestLine, 'x'));
+  WriteFile(dir / "shard", "short\n" + std::string(2 * TextLines::kLongestLine, 'x'));
   EXPECT_THAT(TextCorpus::Open(dir.path(), {}),
               StatusIs(Code::kBadData, HasSubstr("shard: byte offset 6: no end of line")));
   std::filesystem::remove(dir / "shard");

@@ -58,6 +58,19 @@ std::int32_t Vocabulary::Find(std::string_view word) const {
   return found == ids_.end() ? kUnknown : found->second;
 }
 
+// FNV-1a, 64 bits, of the words with a blank after each.
+std::uint64_t Vocabulary::Hash() const {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  const auto add = [&](char c) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+  };
+  for (const std::string& word : words_) {
+    std::ranges::for_each(word, add);
+    add(' ');
+  }
+  return hash;
+}
+
 Status Vocabulary::Save(const std::filesystem::path& path) const {
   std::ofstream file(path);
   for (std::size_t id = 0; id < words_.size(); ++id) {

@@ -45,6 +45,7 @@ class Vocabulary {
   const std::string& word(std::int32_t id) const { return words_[static_cast<std::size_t>(id)]; }
   const std::vector<std::uint64_t>& counts() const { return counts_; }  // by id
   std::int32_t Find(std::string_view word) const;                       // kUnknown when not there
+  std::uint64_t Hash() const;  // of the words in order; equal ids mean equal words
 
  private:
   Status Add(std::string_view word, std::uint64_t count);
