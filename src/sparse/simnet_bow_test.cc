@@ -302,7 +302,7 @@ TEST(SimnetBow, OrdersHeldOutTitlesAfterTraining) {
     }
   }
   EXPECT_LT(before, 0.65);
-  EXPECT_GT(accuracy(), 0.93);  // one query in 80 has no word of its topic
+  EXPECT_GT(accuracy(), 0.93);  // one query in 60 has no word of its topic
 }
 
 }  // namespace
