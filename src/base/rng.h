@@ -36,6 +36,8 @@ enum class Purpose : std::uint32_t {
   kTest = 6,
   kTableRow = 7,        // initial row of a sparse table; coordinates: table, id
   kTableAdmission = 8,  // which ids a table stores; coordinates: table, id
+  kSubsample = 9,       // which words of a text are kept; coordinates: epoch, sentence
+  kSkipGram = 10,       // windows and negatives; coordinates: epoch, sentence
 };
 
 // A 64-bit key that is a pure function of its coordinates.
