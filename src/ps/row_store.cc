@@ -4,8 +4,6 @@
 #include <bit>
 #include <utility>
 
-#include "base/check.h"
-
 namespace paceline::ps {
 namespace {
 
@@ -122,7 +120,7 @@ void RowStore::PrefetchRow(std::uint64_t hash) const {
   if (slots_.empty()) return;
   for (std::size_t at = HomeOf(hash); slots_[at] != kEmpty; at = After(at)) {
     if (!SameTag(hash, slots_[at])) continue;
-    // The last line first touched is the last to arrive: a row of 10 floats lies on two.
+    // Even a row of 10 floats often lies on two cache lines.
     const float* record = RecordOf(RowIn(slots_[at]));
     __builtin_prefetch(record);
     __builtin_prefetch(record + record_words_ - 1);
