@@ -33,8 +33,7 @@ void AddFlags(CLI::App& app, bench::RecoveryConfig& config) {
   app.add_option("--seed", config.seed, "Decides who fails when");
   app.add_option("--cost-rounds", config.cost_rounds,
                  "Turns of an elastic and of a fixed group, which are compared; 0: none");
-  app.add_option("--cost-steps", config.cost_steps,
-                 "Steps of each turn");
+  app.add_option("--cost-steps", config.cost_steps, "Steps of each turn");
 }
 
 }  // namespace
