@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "disk/file_system.h"
+#include "ps/log_record.h"
+
+namespace paceline::ps {
+
+struct PushLogOptions {
+  disk::FileSystem* file_system = nullptr;  // outlives the log
+  std::string folder;                       // exists; segments are wal-NUMBER.log
+  // Records of so long are made durable together; 0: as soon as the one before is.
+  std::chrono::milliseconds group{20};
+  std::size_t segment_bytes = std::size_t{64} << 20;  // a longer segment is followed by the next
+  std::size_t pending_bytes = std::size_t{64} << 20;  // more in memory hold up who appends
+};
+
+// What a server found when it came back.
+struct LogRecovery {
+  std::uint64_t segments = 0;
+  std::uint64_t records = 0;
+  std::uint64_t torn_bytes = 0;  // of records that were never complete; kept in a file *.broken
+};
+
+// A server's write-ahead log: changes that were told durable are there after any crash. Records are
+// numbered from 1 in the order of Append. After an error of the disk the log is lost for good, and
+// everything returns that error. Thread-safe; one thread of its own. Does not know what records
+// mean and does not apply them.
+class PushLog {
+ public:
+  using Durable = std::function<void(const Status&)>;
+
+  // Gives every record of segment `first` and those behind it to `replay`, in order; older segments
+  // are removed. kBadCheckpoint: a segment is missing, or damaged so that no crash explains it.
+  static Result<std::unique_ptr<PushLog>> Open(const PushLogOptions& options, std::uint64_t first,
+                                               const RecordVisitor& replay, LogRecovery& recovery);
+  ~PushLog();  // what was appended is made durable
+  PushLog(const PushLog&) = delete;
+  PushLog& operator=(const PushLog&) = delete;
+
+  // Returns the record's number. Copies the payload; waits while too much is pending.
+  Result<std::uint64_t> Append(const LogRecord& record);
+  // Calls `done` once, when record `number` and all before it are durable (at once, or on the log's
+  // thread) or when they never will be.
+  void WhenDurable(std::uint64_t number, Durable done);
+  Status AwaitDurable(std::uint64_t number);
+
+  // What is appended from now on lies in a segment whose number is returned: a snapshot of all that
+  // was appended before needs only this one and later ones. One caller at a time.
+  Result<std::uint64_t> StartSegment();
+  // Removes the segments before `segment`.
+  Status DropBefore(std::uint64_t segment);
+
+ private:
+  explicit PushLog(const PushLogOptions& options) : options_(options) {}
+
+  Status CreateSegment(std::uint64_t segment);
+  void Run(const std::stop_token& stop);
+  Status WriteOut(std::span<const std::byte> bytes, bool next_segment);
+  void Finish(std::uint64_t written, const Status& status);
+  bool HasWork() const PACELINE_REQUIRES(mutex_) { return !pending_.empty() || rotate_; }
+
+  const PushLogOptions options_;
+  // Of the log's thread, once it runs.
+  std::unique_ptr<disk::WritableFile> file_;
+  std::size_t file_bytes_ = 0;
+
+  mutable Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<std::byte> pending_ PACELINE_GUARDED_BY(mutex_);
+  std::uint64_t appended_ PACELINE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t durable_ PACELINE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t segment_ PACELINE_GUARDED_BY(mutex_) = 0;
+  bool rotate_ PACELINE_GUARDED_BY(mutex_) = false;  // after what is pending; nobody appends
+  std::uint64_t rotated_to_ PACELINE_GUARDED_BY(mutex_) = 0;
+  Status failure_ PACELINE_GUARDED_BY(mutex_);
+  std::vector<std::pair<std::uint64_t, Durable>> waiting_ PACELINE_GUARDED_BY(mutex_);
+  std::jthread thread_;  // last: starts when everything else is ready
+};
+
+}  // namespace paceline::ps
