@@ -35,6 +35,14 @@ bool Hopeless(const ExitState& state) {
   return state.signal == 0 && std::ranges::find(kCodes, state.code) != std::end(kCodes);
 }
 
+// Why a process ended, by its exit code.
+Code ReasonOf(const ExitState& state) {
+  for (int code = 1; code <= static_cast<int>(Code::kInternal); ++code) {
+    if (ExitCode(static_cast<Code>(code)) == state.code) return static_cast<Code>(code);
+  }
+  return Code::kUnavailable;
+}
+
 class ElasticLaunch {
  public:
   explicit ElasticLaunch(const ElasticLaunchOptions& options)
@@ -81,8 +89,8 @@ class ElasticLaunch {
       coordinator_->Forward();
     }
     coordinator_->Kill();
-    [[maybe_unused]] const auto state = coordinator_->Reap();  // with what it has to say
-    return Status::Error(Code::kUnavailable,
+    const auto state = coordinator_->Reap();  // with what it has to say
+    return Status::Error(state.ok() ? ReasonOf(*state) : Code::kUnavailable,
                          "the coordinator did not start: " + coordinator_->error_line());
   }
 

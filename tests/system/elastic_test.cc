@@ -2,6 +2,7 @@
 // join, and the answer stays the same. T numbers are those of the fault tests in docs/elastic.md.
 #include <signal.h>
 
+#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -244,6 +245,23 @@ TEST(Elastic, CtrlCSavesAndTheRunCanGoOn) {
       RunPaceline({"train", "--run", run, "--resume", "--json", "--steps", std::to_string(steps)});
   EXPECT_EQ(resumed.state.code, 0) << resumed.err;
   ExpectInvariants(run);
+}
+
+// T08
+TEST(Elastic, ADamagedLogOfTheCoordinatorIsRefusedWithItsOwnExitCode) {
+  const TempDir dir;
+  const std::string run = dir / "run", log = run + "/coordinator.log";
+  const CommandResult first = RunPaceline(Elastic(run, "1:2", {"--chaos", "kill=worker:1@step5"}));
+  ASSERT_EQ(first.state.code, 0) << first.err;
+  std::fstream file(log, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(30);  // in the first record; others follow
+  file.put('\x7f');
+  file.close();
+  const CommandResult resumed =
+      RunPaceline({"train", "--run", run, "--resume", "--json", "--steps", "90"});
+  EXPECT_EQ(resumed.state.code, 13) << resumed.err;
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr(log + ":"), HasSubstr("damaged")));
+  EXPECT_TRUE(ProcessesOf(run).empty());
 }
 
 }  // namespace
