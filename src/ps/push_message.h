@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+
+namespace paceline::ps {
+
+// Rows of one sparse table in a push: one gradient (or delta) for each id.
+struct TablePart {
+  std::uint32_t table = 0;
+  std::uint32_t dim = 0;
+  std::span<const std::int64_t> ids;
+  std::span<const float> values;  // ids.size() * dim
+
+  friend bool operator==(const TablePart& a, const TablePart& b);
+};
+
+// What a trainer sends to one server after a batch. Spans are the caller's: when encoding, its
+// arrays; when decoding, places in the message. A server logs the message as it came.
+struct Push {
+  std::uint64_t lease = 0;  // with `batch`, the push's name: applied at most once
+  std::uint64_t batch = 0;
+  std::uint64_t version = 0;  // of the parameters that it was computed with
+  float learning_rate = 0;
+  bool last = false;           // no further batch of this lease
+  bool deltas = false;         // changes of values, not gradients (geo)
+  std::uint64_t trainers = 1;  // so many share the samples: deltas are divided by this
+  std::vector<TablePart> tables;
+  std::span<const float> dense;  // this server's blocks one after the other; empty: none
+
+  friend bool operator==(const Push& a, const Push& b);
+};
+
+// A message's memory: aligned so that numbers can be used in place.
+using MessageBytes = std::vector<std::uint64_t>;
+inline std::span<const std::byte> AsBytes(const MessageBytes& message) {
+  return std::as_bytes(std::span(message));
+}
+
+MessageBytes EncodePush(const Push& push);
+
+// The spans of the result point into `bytes`, which must lie on an address divisible by 8.
+// kProtocol for anything that EncodePush cannot have written.
+Result<Push> DecodePush(std::span<const std::byte> bytes);
+
+}  // namespace paceline::ps
