@@ -13,7 +13,8 @@ namespace {
 std::vector<TensorRows> Vgg16() {
   std::vector<TensorRows> tensors;
   std::uint64_t from = 3;
-  for (const std::uint64_t to : {64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512}) {
+  for (const std::uint64_t to :
+       {64U, 64U, 128U, 128U, 256U, 256U, 256U, 512U, 512U, 512U, 512U, 512U, 512U}) {
     tensors.push_back({to, from * 9});
     for (int i = 0; i < 3; ++i) tensors.push_back({to, 1});  // bias, scale and shift of batch norm
     from = to;

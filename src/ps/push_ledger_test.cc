@@ -38,7 +38,7 @@ TEST(PushLedgerTest, NobodySkipsABatch) {
 
 TEST(PushLedgerTest, FinishedLeasesTakeNoRoomAndAreNotForgotten) {
   PushLedger ledger;
-  for (const std::uint64_t lease : {2, 0, 1}) ledger.Applied(lease, 0, /*last=*/true);
+  for (const std::uint64_t lease : {2U, 0U, 1U}) ledger.Applied(lease, 0, /*last=*/true);
   wire::ByteWriter writer;
   ledger.Write(writer);
   EXPECT_EQ(writer.Take().size(), 20U);
