@@ -24,22 +24,22 @@ struct Tile {
   float* sum;
 };
 
-// kRows x (kVectors * 8) elements, whose sums stay in registers.
-template <std::size_t kRows, std::size_t kVectors>
+// Rows x (Vectors * 8) elements, whose sums stay in registers.
+template <std::size_t Rows, std::size_t Vectors>
 inline void AddTile(const ProductShape& shape, const MatrixView& left, const Tile& tile) {
-  Vector sums[kRows][kVectors] = {};
+  Vector sums[Rows][Vectors] = {};
   for (std::size_t k = 0; k < shape.inner; ++k) {
-    Vector right[kVectors];
-    for (std::size_t v = 0; v < kVectors; ++v) {
+    Vector right[Vectors];
+    for (std::size_t v = 0; v < Vectors; ++v) {
       right[v] = Load(tile.right + k * shape.columns + v * kFloats);
     }
-    for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t r = 0; r < Rows; ++r) {
       const float factor = tile.left[r * left.row_step + k * left.column_step];
-      for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] += factor * right[v];
+      for (std::size_t v = 0; v < Vectors; ++v) sums[r][v] += factor * right[v];
     }
   }
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t v = 0; v < kVectors; ++v) {
+  for (std::size_t r = 0; r < Rows; ++r) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
       float* place = tile.sum + r * shape.columns + v * kFloats;
       const Vector total = Load(place) + sums[r][v];
       std::memcpy(place, &total, sizeof(total));
@@ -47,18 +47,18 @@ inline void AddTile(const ProductShape& shape, const MatrixView& left, const Til
   }
 }
 
-template <std::size_t kRows>
+template <std::size_t Rows>
 void AddRows(const ProductShape& shape, const MatrixView& left, const Tile& rows) {
   constexpr std::size_t kWide = 2;
   std::size_t c = 0;
   for (; c + kWide * kFloats <= shape.columns; c += kWide * kFloats) {
-    AddTile<kRows, kWide>(shape, left, {rows.left, rows.right + c, rows.sum + c});
+    AddTile<Rows, kWide>(shape, left, {rows.left, rows.right + c, rows.sum + c});
   }
   for (; c + kFloats <= shape.columns; c += kFloats) {
-    AddTile<kRows, 1>(shape, left, {rows.left, rows.right + c, rows.sum + c});
+    AddTile<Rows, 1>(shape, left, {rows.left, rows.right + c, rows.sum + c});
   }
   for (; c < shape.columns; ++c) {
-    for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t r = 0; r < Rows; ++r) {
       float sum = 0;
       for (std::size_t k = 0; k < shape.inner; ++k) {
         sum +=

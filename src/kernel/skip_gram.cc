@@ -85,35 +85,35 @@ void Gather(std::span<const float* const> rows, std::size_t dim, std::size_t str
 }
 
 // scores[i * score_stride + o] = input i . output o, for a tile that fits into registers.
-template <std::size_t kInputs, std::size_t kOutputs>
+template <std::size_t Inputs, std::size_t Outputs>
 void DotTile(const float* inputs, const float* outputs, std::size_t stride, float* scores,
              std::size_t score_stride) {
-  Vector sums[kInputs][kOutputs] = {};
+  Vector sums[Inputs][Outputs] = {};
   for (std::size_t d = 0; d < stride; d += kFloats) {
-    Vector in[kInputs];
-    for (std::size_t i = 0; i < kInputs; ++i) in[i] = Load(inputs + i * stride + d);
-    for (std::size_t o = 0; o < kOutputs; ++o) {
+    Vector in[Inputs];
+    for (std::size_t i = 0; i < Inputs; ++i) in[i] = Load(inputs + i * stride + d);
+    for (std::size_t o = 0; o < Outputs; ++o) {
       const Vector out = Load(outputs + o * stride + d);
-      for (std::size_t i = 0; i < kInputs; ++i) sums[i][o] += in[i] * out;
+      for (std::size_t i = 0; i < Inputs; ++i) sums[i][o] += in[i] * out;
     }
   }
-  for (std::size_t i = 0; i < kInputs; ++i) {
-    for (std::size_t o = 0; o < kOutputs; ++o) {
+  for (std::size_t i = 0; i < Inputs; ++i) {
+    for (std::size_t o = 0; o < Outputs; ++o) {
       scores[i * score_stride + o] = HorizontalSum(sums[i][o]);
     }
   }
 }
 
-template <std::size_t kInputs>
+template <std::size_t Inputs>
 void DotRows(const float* inputs, const Scratch& scratch, std::size_t outputs, float* scores) {
   std::size_t o = 0;
   for (; o + 3 <= outputs; o += 3) {
-    DotTile<kInputs, 3>(inputs, scratch.outputs + o * scratch.stride, scratch.stride, scores + o,
-                        outputs);
+    DotTile<Inputs, 3>(inputs, scratch.outputs + o * scratch.stride, scratch.stride, scores + o,
+                       outputs);
   }
   for (; o < outputs; ++o) {
-    DotTile<kInputs, 1>(inputs, scratch.outputs + o * scratch.stride, scratch.stride, scores + o,
-                        outputs);
+    DotTile<Inputs, 1>(inputs, scratch.outputs + o * scratch.stride, scratch.stride, scores + o,
+                       outputs);
   }
 }
 
@@ -158,12 +158,12 @@ struct Factors {
   std::size_t count;
 };
 
-template <std::size_t kVectors>
+template <std::size_t Vectors>
 inline void Combine(const Factors& factors, const float* rows, std::size_t stride, Vector* sums) {
-  for (std::size_t v = 0; v < kVectors; ++v) sums[v] = Vector{};
+  for (std::size_t v = 0; v < Vectors; ++v) sums[v] = Vector{};
   for (std::size_t r = 0; r < factors.count; ++r) {
     const Vector factor = Broadcast(factors.first[r * factors.step]);
-    for (std::size_t v = 0; v < kVectors; ++v) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
       sums[v] += factor * Load(rows + r * stride + v * kFloats);
     }
   }
