@@ -15,6 +15,7 @@ namespace {
 
 std::vector<double> NegativeWeights(const std::vector<std::uint64_t>& counts) {
   std::vector<double> weights;
+  weights.reserve(counts.size());
   for (const std::uint64_t count : counts) {
     weights.push_back(std::pow(static_cast<double>(count), 0.75));
   }

@@ -12,7 +12,7 @@ struct EmbeddingView {
   std::span<const float> values;
   std::size_t dim = 0;
 
-  std::size_t rows() const { return values.size() / dim; }
+  std::size_t rows() const { return dim == 0 ? 0 : values.size() / dim; }
   std::span<const float> Row(std::size_t row) const { return values.subspan(row * dim, dim); }
 };
 
