@@ -63,7 +63,7 @@ class TurnTaker {
   // median step.
   Result<double> Turn(std::size_t steps, const std::stop_token& stop) {
     Signal(SIGCONT);
-    const Result<double> rate = Await(steps, stop);
+    Result<double> rate = Await(steps, stop);
     Signal(SIGSTOP);
     return rate;
   }
