@@ -113,8 +113,7 @@ Result<std::unique_ptr<PushLog>> PushLog::Open(const PushLogOptions& options, st
 }
 
 PushLog::~PushLog() {
-  thread_.request_stop();
-  changed_.notify_all();
+  thread_.request_stop();  // wakes it: it waits with the token
   thread_.join();
 }
 
@@ -191,13 +190,12 @@ void PushLog::Run(const std::stop_token& stop) {
     bool next_segment = false;
     {
       const MutexLock lock(mutex_);
-      while (!HasWork() && !stop.stop_requested()) changed_.wait(mutex_);
-      if (!HasWork()) return;
-      const auto until = std::chrono::steady_clock::now() + options_.group;
-      while (!stop.stop_requested() && !rotate_ && pending_.size() <= options_.pending_bytes &&
-             std::chrono::steady_clock::now() < until) {
-        changed_.wait_until(mutex_, until);
-      }
+      const auto has_work = [this]() PACELINE_REQUIRES(mutex_) { return HasWork(); };
+      if (!changed_.wait(mutex_, stop, has_work)) return;
+      const auto enough = [this]() PACELINE_REQUIRES(mutex_) {
+        return rotate_ || pending_.size() > options_.pending_bytes;
+      };
+      changed_.wait_for(mutex_, stop, options_.group, enough);
       bytes.clear();
       bytes.swap(pending_);
       written = appended_;
