@@ -23,6 +23,12 @@ using testing::IsOk;
 
 constexpr std::uint64_t kRecords = 6;
 
+#if defined(__has_feature)
+constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
 // Appends records 1 to kRecords, and takes a snapshot after the third; counts those that are
 // durable in `acked`, and where a snapshot begins in `snapshot`.
 Status Work(disk::FileSystem& fs, const std::string& folder, std::uint64_t* acked,
@@ -50,13 +56,17 @@ Status Work(disk::FileSystem& fs, const std::string& folder, std::uint64_t* acke
 class PushLogCrashTest : public ::testing::TestWithParam<Action> {
  protected:
   void SetUp() override {
+    if (kThreadSanitizer)
+      GTEST_SKIP() << "skipped: the thread sanitizer allows no thread after fork";
     void* const memory = ::mmap(nullptr, 2 * sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     acked_ = static_cast<std::uint64_t*>(memory);
     snapshot_ = acked_ + 1;
   }
-  void TearDown() override { ::munmap(acked_, 2 * sizeof(std::uint64_t)); }
+  void TearDown() override {
+    if (acked_ != nullptr) ::munmap(acked_, 2 * sizeof(std::uint64_t));
+  }
 
   // True when the child died by the plan's kill.
   bool WorkAndDie(std::uint64_t at) {
