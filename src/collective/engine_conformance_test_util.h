@@ -51,17 +51,12 @@ struct EngineCase {
   std::string engine;
   std::uint64_t world = 0;  // 0: given by the launcher
   std::function<std::unique_ptr<EngineFactory>(std::uint64_t world)> make;
-  std::string skip_reason;  // empty: it runs
 };
 std::ostream& operator<<(std::ostream& out, const EngineCase& engine_case);
 
 // Worlds of 1 to 4 ranks.
 std::vector<EngineCase> EngineCases(const EngineCase& base);
 std::string EngineCaseName(const ::testing::TestParamInfo<EngineCase>& info);
-
-// Why engines on libraries that are not instrumented are not run under the thread sanitizer; empty
-// in other builds.
-std::string ThreadSanitizerSkipReason();
 
 class EngineConformance : public ::testing::TestWithParam<EngineCase> {
  protected:

@@ -47,8 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
     Gloo, EngineConformance,
     ::testing::ValuesIn(EngineCases(
         {.engine = "gloo",
-         .make = [](std::uint64_t world) { return std::make_unique<GlooThreads>(world); },
-         .skip_reason = ThreadSanitizerSkipReason()})),
+         .make = [](std::uint64_t world) { return std::make_unique<GlooThreads>(world); }})),
     EngineCaseName);
 
 TEST(GlooEngine, NeedsAWayToFindItsPeers) {

@@ -76,12 +76,6 @@ TEST(MpiEngine, TheLayoutMustFitTheJob) {
 
 int main(int argc, char** argv) {
   using paceline::collective::MpiBootstrap;
-  constexpr int kSkipped = 77;  // ctest's SKIP_RETURN_CODE
-  if (const std::string reason = paceline::collective::ThreadSanitizerSkipReason();
-      !reason.empty()) {
-    std::printf("skipped: %s\n", reason.c_str());
-    return kSkipped;
-  }
   ::testing::InitGoogleMock(&argc, argv);
   const auto mpi = MpiBootstrap::Start();
   if (!mpi.ok()) {
