@@ -24,8 +24,7 @@ void AddFlags(CLI::App& app, bench::RecoveryConfig& config) {
   app.add_option("--batch", config.batch, "Samples of each worker in a step");
   app.add_option("--fault", config.fault,
                  "kill (the process dies), stop (it hangs) or cut (it loses its network)");
-  app.add_option("--faults", config.faults, "How often, at random moments; 0: never")
-      ->check(CLI::NonNegativeNumber);
+  app.add_option("--faults", config.faults, "How often, at random moments; 0: never");
   app.add_option("--heartbeat", config.heartbeat, "Seconds between signs of life");
   app.add_option("--dead-timeout", config.dead_timeout,
                  "Seconds until a silent worker is given up");

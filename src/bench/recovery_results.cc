@@ -49,6 +49,9 @@ Status Validate(const RecoveryConfig& config) {
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("--fault is '{}'; it takes kill, stop or cut", config.fault));
   }
+  if (config.faults < 0 || config.cost_rounds < 0) {
+    return Status::Error(Code::kInvalidArgument, "--faults and --cost-rounds are 0 or more");
+  }
   if (config.cost_rounds > 0 && config.cost_steps < 1) {
     return Status::Error(Code::kInvalidArgument, "--cost-steps must be at least 1");
   }

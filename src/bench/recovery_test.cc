@@ -53,6 +53,7 @@ TEST(Recovery, ConfigurationsThatCannotWorkAreRefused) {
   EXPECT_THAT(Validate({.workers = 1}), StatusIs(Code::kInvalidArgument, HasSubstr("--workers")));
   EXPECT_THAT(Validate({.fault = "burn"}),
               StatusIs(Code::kInvalidArgument, HasSubstr("kill, stop or cut")));
+  EXPECT_THAT(Validate({.faults = -1}), StatusIs(Code::kInvalidArgument, HasSubstr("--faults")));
   EXPECT_THAT(Validate({.cost_steps = 0}),
               StatusIs(Code::kInvalidArgument, HasSubstr("--cost-steps")));
 }
