@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Impl> {
     const ConnectionId id = next_++;
     Guest& guest = guests_[id];
     guest.connection = std::move(connection);
-    guest.buffer.resize(kMaxControl);
+    guest.buffer = std::make_shared<std::vector<std::byte>>(kMaxControl);
     guest.connection->WhenClosed([self = weak_from_this(), id](const net::Closed&) {
       if (const auto alive = self.lock()) alive->OnClosedOnLoop(id);
     });
@@ -67,25 +68,27 @@ class Coordinator::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Guest {
     std::unique_ptr<net::Connection> connection;
-    std::vector<std::byte> buffer;  // lent to the connection
+    // Lent to the connection, which may still fill it when the guest is gone.
+    std::shared_ptr<std::vector<std::byte>> buffer;
     bool registered = false;
   };
 
   void ReceiveOnLoop(ConnectionId id) {
     Guest& guest = guests_[id];
-    guest.connection->Receive({.type = wire::FrameType::kControl, .exact = false}, guest.buffer,
-                              [self = weak_from_this(), id](const Status& status, std::size_t n) {
-                                if (const auto alive = self.lock()) {
-                                  alive->OnReceivedOnLoop(id, status, n);
-                                }
-                              });
+    guest.connection->Receive(
+        {.type = wire::FrameType::kControl, .exact = false}, *guest.buffer,
+        [self = weak_from_this(), id, buffer = guest.buffer](const Status& status, std::size_t n) {
+          if (const auto alive = self.lock()) {
+            alive->OnReceivedOnLoop(id, status, std::span(*buffer).first(n));
+          }
+        });
   }
 
-  void OnReceivedOnLoop(ConnectionId id, const Status& status, std::size_t bytes) {
+  void OnReceivedOnLoop(ConnectionId id, const Status& status, std::span<const std::byte> bytes) {
     const auto found = guests_.find(id);
     if (found == guests_.end() || !status.ok()) return;  // its end is told apart
     Guest& guest = found->second;
-    auto message = wire::DecodeControl(std::span(guest.buffer).first(bytes));
+    auto message = wire::DecodeControl(bytes);
     const bool first = !guest.registered;
     if (!message.ok() || first != std::holds_alternative<wire::Register>(*message)) {
       guest.connection->Abort({.code = Code::kProtocol, .text = "not what a worker says here"});

@@ -74,11 +74,14 @@ class RendezvousServer::Impl : public std::enable_shared_from_this<Impl> {
     }
     Guest& guest = guests_[peer.rank.value()];
     guest.connection = std::move(connection);
-    guest.buffer.resize(kMaxControl);
+    const auto buffer = std::make_shared<std::vector<std::byte>>(kMaxControl);
     guest.connection->Receive(
-        {.type = FrameType::kJoin, .exact = false}, guest.buffer,
-        [self = weak_from_this(), rank = peer.rank](const Status& status, std::size_t bytes) {
-          if (const auto alive = self.lock()) alive->OnJoinOnLoop(rank, status, bytes);
+        {.type = FrameType::kJoin, .exact = false}, *buffer,
+        // The buffer is kept here: the connection may still fill it when the guest is gone.
+        [self = weak_from_this(), rank = peer.rank, buffer](const Status& status, std::size_t n) {
+          if (const auto alive = self.lock()) {
+            alive->OnJoinOnLoop(rank, status, std::span(*buffer).first(n));
+          }
         });
   }
 
@@ -87,15 +90,13 @@ class RendezvousServer::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Guest {
     std::unique_ptr<Connection> connection;
-    std::vector<std::byte> buffer;  // lent to the connection
     std::optional<wire::Join> join;
   };
 
-  void OnJoinOnLoop(Rank rank, const Status& status, std::size_t bytes) {
+  void OnJoinOnLoop(Rank rank, const Status& status, std::span<const std::byte> bytes) {
     if (ended_) return;
     Guest& guest = guests_[rank.value()];
-    auto join = status.ok() ? wire::Join::Decode(std::span(guest.buffer).first(bytes))
-                            : Result<wire::Join>(status);
+    auto join = status.ok() ? wire::Join::Decode(bytes) : Result<wire::Join>(status);
     if (!join.ok()) {
       return EndOnLoop({.code = join.status().code(),
                         .blamed = rank.value(),
