@@ -39,6 +39,17 @@ struct TrainConfig {
   std::uint64_t verify_every = 100;    // steps between comparisons of all replicas; 0: at the end
   double blame_every = 60;             // seconds between reports of who is waited for; 0: none
   double collective_timeout = 300;     // seconds
+  std::string mode = "sync";           // of strategy ps: async, half-async, geo, ssp
+  std::int64_t servers = 1;            // of strategy ps
+  std::string wal = "group";           // what servers log before they acknowledge: always, off
+  std::int64_t wal_group_ms = 20;      // pushes of so long are made durable together
+  std::string table_store = "memory";  // rocksdb: rows that do not fit live on disk
+  std::int64_t table_memory_mb = 256;  // of hot rows, for each table of a server on rocksdb
+  std::uint64_t staleness = 3;         // of mode ssp: batches ahead of the slowest trainer
+  std::uint64_t geo_steps = 100;       // of mode geo: batches between exchanges
+  std::uint64_t merge = 4;             // of mode half-async: batches that a trainer merges
+  double delay_compensation = 0;       // of mode async: lambda of DC-ASGD; 0: off
+  double server_timeout = 60;          // seconds that trainers wait for a server that is away
   std::string bind;                    // address to listen on; empty: chosen
   std::int64_t shards = 0;             // 0: as many as workers
   std::int64_t batch = 0;              // per virtual shard; 0: the model's

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "ps/push_message.h"
+#include "ps/table.h"
+
+namespace paceline::ps {
+
+// Rows of one table that somebody wants.
+struct RowsWanted {
+  std::uint32_t table = 0;
+  std::span<const std::int64_t> ids;  // each once
+  std::span<float> out;               // ids.size() * dim
+};
+
+struct PullRequest {
+  std::uint64_t trainer = 0;  // who asks
+  // Waits until every trainer's batches below this are applied. 0: does not wait.
+  std::uint64_t min_version = 0;
+  Touch touch = Touch::kTrain;
+  std::vector<RowsWanted> rows;
+  std::span<float> dense;  // the whole dense buffer of the store, or nothing
+};
+
+struct PullAnswer {
+  std::uint64_t version = 0;          // batches that every trainer has applied
+  std::vector<std::uint64_t> pushes;  // by server: applied so far, to be returned with Push()
+};
+
+// Rows that changed since the same trainer asked before, whoever changed them (geo).
+struct ChangedRows {
+  std::vector<std::int64_t> ids;
+  std::vector<float> values;  // ids.size() * dim
+};
+
+// The parameters of a job, wherever they live. Thread-safe: pulls and pushes may overlap; pushes of
+// one lease come from one thread.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // The first values of the dense buffer, unless it has values already: whoever comes first
+  // decides.
+  virtual Status Initialise(std::span<const float> dense) = 0;
+
+  // Batches of this lease that are applied everywhere: where its holder may begin.
+  virtual Result<std::uint64_t> NextBatch(std::uint64_t lease) = 0;
+
+  virtual Result<PullAnswer> Pull(const PullRequest& request) = 0;
+
+  // Takes a push and returns when there is room for the next. `push.dense` is the whole dense
+  // buffer or empty; `push.version` is ignored in favour of `pulled`, PullAnswer::pushes of the
+  // pull that it was computed with (empty: not known). The push's arrays are free after the call.
+  virtual Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) = 0;
+  // Returns when everything pushed before is applied and as durable as was asked for.
+  virtual Status Flush() = 0;
+
+  // Geo: the rows of `table` that changed since this trainer called it before (or since its first
+  // call, which returns nothing and begins the recording).
+  virtual Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table) = 0;
+};
+
+}  // namespace paceline::ps
