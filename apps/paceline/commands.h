@@ -9,6 +9,7 @@ namespace paceline::cli {
 int RunTrain(const std::vector<std::string>& arguments);
 int RunLaunch(const std::vector<std::string>& arguments);
 int RunCoordinator(const std::vector<std::string>& arguments);
+int RunServer(const std::vector<std::string>& arguments);
 int RunBench(const std::vector<std::string>& arguments);
 int RunScalingBench(const std::vector<std::string>& arguments);   // bench scaling
 int RunRecoveryBench(const std::vector<std::string>& arguments);  // bench recovery

@@ -27,6 +27,7 @@ constexpr Command kCommands[] = {
     {"audit", "Prove that a run used every sample once, or compare two", paceline::cli::RunAudit},
     {"coordinator", "Coordinate an elastic run whose workers something else starts",
      paceline::cli::RunCoordinator},
+    {"server", "Keep parameters for trainers that something else starts", paceline::cli::RunServer},
     {"bench", "Measure against peers and write a report", paceline::cli::RunBench},
     {"perf", "Time collective operations of all engines", paceline::cli::RunPerf},
     {"models", "List the models, or show one", paceline::cli::RunModels},

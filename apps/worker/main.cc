@@ -24,9 +24,11 @@
 #include "job/machine.h"
 #include "job/placement.h"
 #include "job/progress.h"
+#include "job/server_access.h"
 #include "job/stop_signal.h"
 #include "job/training_group.h"
 #include "model/catalog.h"
+#include "net/loop.h"
 #include "train/step_server.h"
 #include "train/training_run.h"
 
@@ -118,6 +120,7 @@ struct Outcome {
 struct Groups {
   job::Group* fixed = nullptr;
   job::ElasticGroup* elastic = nullptr;
+  net::Loop* servers = nullptr;  // parameters live on servers
 };
 
 Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const Groups& groups) {
@@ -140,6 +143,12 @@ Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const Group
   if (groups.fixed != nullptr) {
     environment.engine = &groups.fixed->engine();
     environment.group = groups.fixed->description();
+  }
+  if (groups.servers != nullptr) {
+    environment.rank = rank.value();
+    environment.connect_servers = [&](const ps::JobSpec& job) {
+      return job::ConnectToServers(*groups.servers, config, rank.value(), job, ::getenv);
+    };
   }
   PACELINE_ASSIGN(auto run, train::TrainingRun::Open(config, environment));
   PACELINE_ASSIGN(train::RunSummary summary, run->Run());
@@ -171,6 +180,12 @@ Result<Outcome> Train(job::TrainConfig& config) {
     PACELINE_ASSIGN(const auto group,
                     job::JoinElasticGroup(config, launch, *card, SystemClock(), ::getenv));
     return RunWorker(config, launch.rank, {.elastic = group.get()});
+  }
+  if (config.strategy == "ps") {
+    net::Loop loop;
+    auto outcome = RunWorker(config, launch.rank, {.servers = &loop});
+    if (!outcome.ok()) return outcome.status().Wrap(fmt::format("trainer {}", launch.rank.value()));
+    return outcome;
   }
   if (config.strategy == "local") return RunWorker(config, launch.rank, {});
   return TrainInGroup(config, launch, *card);

@@ -70,27 +70,30 @@ Result<std::unique_ptr<Trainer>> Trainer::Create(const TrainerOptions& options,
   });
 }
 
-ShardId Trainer::first_shard() const {
-  return options_.engine == nullptr ? ShardId(0)
-                                    : options_.engine->layout().begin(options_.engine->rank());
+// Who owns which shards: the group says, or the servers' trainers share evenly.
+algo::ShardLayout Trainer::Layout() const {
+  if (options_.engine != nullptr) return options_.engine->layout();
+  return algo::ShardLayout::Even(options_.shards, std::max<std::uint64_t>(1, options_.trainers));
 }
 
-ShardId Trainer::end_shard() const {
-  return options_.engine == nullptr ? ShardId(options_.shards)
-                                    : options_.engine->layout().end(options_.engine->rank());
+Rank Trainer::Place() const {
+  return options_.engine != nullptr ? options_.engine->rank() : Rank(options_.rank);
 }
+
+ShardId Trainer::first_shard() const { return Layout().begin(Place()); }
+
+ShardId Trainer::end_shard() const { return Layout().end(Place()); }
 
 Status Trainer::PrepareExchange() {
   if (options_.engine == nullptr && options_.shards == 1) return {};
-  ExchangeOptions exchange{.layout = algo::ShardLayout::Even(options_.shards, 1),
+  ExchangeOptions exchange{.layout = Layout(),
+                           .rank = Place(),
                            .bucket_bytes = std::numeric_limits<std::size_t>::max(),
                            .timeout = options_.timeout};
   if (options_.engine != nullptr) {
     queue_.emplace(*options_.engine, clock_);
     exchange.engine = options_.engine;
     exchange.queue = &*queue_;
-    exchange.layout = options_.engine->layout();
-    exchange.rank = options_.engine->rank();
     exchange.bucket_bytes = options_.bucket_bytes;
   }
   PACELINE_ASSIGN(exchange_, GradientExchange::Make(params_, buffers_.All().size(), exchange));
@@ -171,7 +174,7 @@ void Trainer::OnGradient(std::size_t tensor) {
 Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& next) {
   std::ranges::copy(buffers_.All(), buffers_before_.begin());
   auto outcome = TryStep(input, next);
-  if (!outcome.ok() || !outcome->applied) {
+  if (!outcome.ok() || (!outcome->applied && remote_ == nullptr)) {
     std::ranges::copy(buffers_before_, buffers_.All().begin());
   }
   // Backward was cut short because a reduction had failed: that is the cause.
@@ -200,6 +203,10 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
       mine.shards.push_back(report);
     }
     mine.busy_seconds = ToSeconds(clock_.Now() - started);
+    if (remote_ != nullptr) {
+      PACELINE_TRY(HandIn(input, mine, outcome));
+      return outcome;
+    }
     PACELINE_TRY(ShareReport(input, std::move(mine), outcome));
     PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
     std::vector<std::uint64_t> learnt;
@@ -237,7 +244,8 @@ Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch&
     loss.div(static_cast<double>(input.samples)).backward();
   }
   if (exchange_) {
-    FinishShard(static_cast<double>(batch.count) / static_cast<double>(input.samples));
+    const auto all = static_cast<double>(std::max<std::uint64_t>(1, input.samples));
+    FinishShard(static_cast<double>(batch.count) / all);
   }
   return report;
 }
@@ -299,6 +307,39 @@ Result<GradientSpans> Trainer::CollectGradient() {
     options_.gradient_fault(current_step_, i, spans[i]);
   }
   return spans;
+}
+
+// The servers add up what all trainers hand in and update the parameters. A gradient that is not
+// finite counts as zero, with the statistics as they were.
+Status Trainer::HandIn(const StepInput& input, const RankReport& mine, StepOutcome& outcome) {
+  RemoteReport report{.stop = input.stop};
+  for (const ShardReport& shard : mine.shards) {
+    report.loss += shard.loss;
+    report.correct += static_cast<double>(shard.correct);
+    report.samples += static_cast<double>(shard.samples);
+  }
+  PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
+  double squared = 0;
+  for (const std::span<float> part : gradient) squared += kernel::SquaredNorm(part);
+  outcome.gradient_norm = std::sqrt(squared);
+  report.finite = std::isfinite(outcome.gradient_norm) && std::isfinite(report.loss);
+  if (!report.finite) {
+    report.loss = 0;
+    for (const std::span<float> part : gradient) std::ranges::fill(part, 0.0F);
+    std::ranges::copy(buffers_before_, buffers_.All().begin());
+    kernel::Scale(buffers_.All(),
+                  static_cast<float>(report.samples / static_cast<double>(input.samples)));
+  }
+  const PhaseScope scope(clock_, phases_, Phase::kWait);
+  PACELINE_TRY(
+      remote_->Exchange(input.step, input.learning_rate, gradient, buffers_.All(), report));
+  outcome.samples = static_cast<std::uint64_t>(report.samples);
+  outcome.correct = static_cast<std::uint64_t>(report.correct);
+  outcome.loss = report.samples > 0 ? report.loss / report.samples : 0;
+  outcome.stop = report.stop;
+  outcome.applied = report.finite;
+  outcome.busy_seconds = {mine.busy_seconds};
+  return {};
 }
 
 // All workers cut their buckets in the order that the first one has seen.

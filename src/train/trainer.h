@@ -17,6 +17,7 @@
 #include "train/image_model.h"
 #include "train/optimizer.h"
 #include "train/parameters.h"
+#include "train/remote_parameters.h"
 #include "train/step_report.h"
 
 namespace paceline::train {
@@ -35,6 +36,9 @@ struct TrainerOptions {
   // The group with which gradients are summed; null: this worker owns all shards.
   collective::Engine* engine = nullptr;
   bool elastic = false;  // groups come and go: Attach()
+  // Instead of a group: parameters live on servers, and this is trainer `rank` of `trainers`.
+  std::uint64_t rank = 0;
+  std::uint64_t trainers = 0;  // 0: no servers
   // Asked before a step changes anything; an error ends the step. Empty: always.
   std::function<Status()> may_commit;
   std::size_t bucket_bytes = std::size_t{4} << 20;
@@ -95,6 +99,9 @@ class Trainer {
   // When the buckets of the last step were reduced; empty without a group.
   std::vector<GradientExchange::Timing> ReductionTimings() const;
 
+  // Of a trainer with servers, before the first step: from now on `remote` applies gradients.
+  void Use(RemoteParameters& remote) { remote_ = &remote; }
+
   // The shards that this worker computes.
   ShardId first_shard() const;
   ShardId end_shard() const;
@@ -116,6 +123,9 @@ class Trainer {
   void FinishShard(double weight);
   Status ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome);
   Result<GradientSpans> CollectGradient();
+  Status HandIn(const StepInput& input, const RankReport& mine, StepOutcome& outcome);
+  algo::ShardLayout Layout() const;
+  Rank Place() const;
   Result<std::vector<std::uint64_t>> LearnOrder();
   void UseOrder(std::vector<std::uint64_t> order);
   bool Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome);
@@ -128,6 +138,7 @@ class Trainer {
   FlatTensors buffers_;
   std::vector<float> buffers_before_;  // the step: to undo it, and for each shard to start from
   std::optional<Optimizer> optimizer_;
+  RemoteParameters* remote_ = nullptr;
   std::optional<collective::Queue> queue_;      // with a group
   std::unique_ptr<GradientExchange> exchange_;  // with a group or more than one shard
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // keep the hooks alive

@@ -57,19 +57,25 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
   }
   if (run->Leads()) PACELINE_TRY(run->OpenDirectory());
   PACELINE_TRY(run->OpenTrainer());
-  if (config.resume) PACELINE_TRY(run->Restore());
+  if (environment.connect_servers) {
+    PACELINE_TRY(run->OpenServers());
+  } else if (config.resume) {
+    PACELINE_TRY(run->Restore());
+  }
   for (const std::string& warning : run->data_.warnings) run->Warn(warning);
   return run;
 }
 
 bool TrainingRun::Leads() const {
+  if (environment_.connect_servers) return environment_.rank == 0;
   if (environment_.engine == nullptr) return environment_.elastic == nullptr;
   return environment_.engine->rank() == Rank(0);
 }
 
 Status TrainingRun::OpenDirectory() {
   const bool used = directory_.Used();
-  const bool alone = environment_.elastic == nullptr;  // else the launcher guards the directory
+  // Else the launcher guards the directory, and a trainer that comes back goes on.
+  const bool alone = environment_.elastic == nullptr && !environment_.connect_servers;
   PACELINE_TRY(directory_.Create());
   if (alone) {
     PACELINE_ASSIGN(lock_, disk::RunLock::Acquire(directory_.path(), environment_.clock));
@@ -107,20 +113,24 @@ Status TrainingRun::OpenTrainer() {
                .gamma = config_.lr_gamma,
                .total_steps = plan_.Steps(),
                .floor = config_.lr_floor};
-  PACELINE_ASSIGN(trainer_, Trainer::Create({.model = config_.model,
-                                             .seed = config_.seed,
-                                             .shards = plan_.shards,
-                                             .optimizer = {.name = config_.optimizer,
-                                                           .momentum = config_.momentum,
-                                                           .weight_decay = config_.weight_decay},
-                                             .clip_norm = config_.clip_norm,
-                                             .gradient_fault = environment_.gradient_fault,
-                                             .engine = environment_.engine,
-                                             .elastic = environment_.elastic != nullptr,
-                                             .may_commit = MayCommit(environment_.elastic),
-                                             .bucket_bytes = config_.BucketBytes(),
-                                             .timeout = config_.CollectiveTimeout()},
-                                            environment_.clock));
+  PACELINE_ASSIGN(trainer_,
+                  Trainer::Create({.model = config_.model,
+                                   .seed = config_.seed,
+                                   .shards = plan_.shards,
+                                   .optimizer = {.name = config_.optimizer,
+                                                 .momentum = config_.momentum,
+                                                 .weight_decay = config_.weight_decay},
+                                   .clip_norm = config_.clip_norm,
+                                   .gradient_fault = environment_.gradient_fault,
+                                   .engine = environment_.engine,
+                                   .elastic = environment_.elastic != nullptr,
+                                   .rank = environment_.rank,
+                                   .trainers = static_cast<std::uint64_t>(
+                                       environment_.connect_servers ? config_.workers : 0),
+                                   .may_commit = MayCommit(environment_.elastic),
+                                   .bucket_bytes = config_.BucketBytes(),
+                                   .timeout = config_.CollectiveTimeout()},
+                                  environment_.clock));
   trainer_->phases().SetTrace(environment_.trace);
   trainer_->phases().SetObserver([this](job::Phase phase) {
     recorder_.Add(job::PhaseName(phase), position_.next_step.value());
@@ -227,14 +237,13 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
     const Instant started = environment_.clock.Now();
     const job::PhaseTimes phases_before = trainer_->phases();
     const std::uint64_t samples_before = position_.samples;
-    PACELINE_ASSIGN(const StepOutcome outcome,
-                    trainer_->RunStep({.step = step,
-                                       .samples = plan_.StepSamples(step),
-                                       .learning_rate = learning_rate,
-                                       .link = link_,
-                                       .stop = ShouldStopAll(),
-                                       .view_ends = ViewShouldEnd()},
-                                      next));
+    PACELINE_ASSIGN(const StepOutcome outcome, trainer_->RunStep({.step = step,
+                                                                  .samples = SamplesOf(step),
+                                                                  .learning_rate = learning_rate,
+                                                                  .link = link_,
+                                                                  .stop = ShouldStopAll(),
+                                                                  .view_ends = ViewShouldEnd()},
+                                                                 next));
     agreed_to_stop_ = outcome.stop;
     const std::chrono::nanoseconds took = environment_.clock.Now() - started;
     if (environment_.trace != nullptr) TraceReductions();
@@ -247,7 +256,9 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
     }
   }
   const bool finished = position_.next_step.value() >= plan_.Steps();
-  return finished && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
+  if (remote_ && finished) PACELINE_TRY(remote_->Finish(Step(plan_.Steps())));
+  const bool evaluates = Leads() || environment_.engine != nullptr;
+  return finished && evaluates && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
 }
 
 bool TrainingRun::EndsEpoch(std::uint64_t before, std::uint64_t after) const {
@@ -257,13 +268,14 @@ bool TrainingRun::EndsEpoch(std::uint64_t before, std::uint64_t after) const {
 void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
                              std::chrono::nanoseconds took, const job::PhaseTimes& phases) {
   step_time_ += took;
-  position_.samples += outcome.samples;
   position_.next_step = position_.next_step.Next();
+  position_.samples =
+      remote_ ? PositionAt(position_.next_step) : position_.samples + outcome.samples;
   position_.epoch = plan_.EpochOf(position_.samples);
   evaluation_.reset();  // of older parameters
 
-  const double accuracy =
-      static_cast<double>(outcome.correct) / static_cast<double>(outcome.samples);
+  const double accuracy = static_cast<double>(outcome.correct) /
+                          static_cast<double>(std::max<std::uint64_t>(1, outcome.samples));
   if (outcome.applied) {
     const double weight = any_step_ ? kRecent : 1.0;
     recent_loss_ += weight * (outcome.loss - recent_loss_);
@@ -299,7 +311,8 @@ Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_
   const auto due = [&](std::uint64_t every) {
     return every == 0 ? epoch_ended : done % every == 0;
   };
-  if (due(config_.eval_every) && !Stopping()) PACELINE_TRY(EvaluateNow());
+  const bool evaluates = Leads() || environment_.engine != nullptr;  // groups share the work
+  if (due(config_.eval_every) && evaluates && !Stopping()) PACELINE_TRY(EvaluateNow());
   if (!due(config_.checkpoint_every) || !Leads()) return {};
   const Status saved = SaveNow();
   if (!saved.ok() && config_.checkpoint_required) return saved;
@@ -361,7 +374,7 @@ Status TrainingRun::EvaluateNow() {
 }
 
 Status TrainingRun::SaveNow() {
-  if (saved_at_ == position_.next_step) return {};
+  if (saved_at_ == position_.next_step || remote_) return {};  // servers keep what they have
   const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kCheckpoint);
   const Status saved = SaveCheckpoint(*store_, *trainer_, position_, identity_);
   Record("checkpoint", JsonObject()

@@ -26,9 +26,11 @@
 #include "job/straggler.h"
 #include "job/trace.h"
 #include "job/train_config.h"
+#include "ps/store.h"
 #include "train/checkpointing.h"
 #include "train/data_source.h"
 #include "train/evaluation.h"
+#include "train/remote_parameters.h"
 #include "train/run_summary.h"
 #include "train/trainer.h"
 
@@ -44,7 +46,10 @@ struct RunEnvironment {
   GradientFault gradient_fault;          // for tests
   collective::Engine* engine = nullptr;  // the group; null: a worker alone
   job::ElasticGroup* elastic = nullptr;  // instead of `engine`: groups that come and go
-  std::string group;                     // what the group is, for people
+  // Instead of both: parameters live on servers, and this is trainer `rank` of config.workers.
+  std::function<Result<std::unique_ptr<ps::Store>>(const ps::JobSpec&)> connect_servers;
+  std::uint64_t rank = 0;
+  std::string group;  // what the group is, for people
   struct Cut {
     std::uint64_t step = 0;
     std::chrono::milliseconds duration{};
@@ -74,6 +79,9 @@ class TrainingRun {
 
   Status OpenDirectory();
   Status OpenTrainer();
+  Status OpenServers();
+  std::uint64_t PositionAt(Step step) const;
+  std::uint64_t SamplesOf(Step step) const;
   Status Restore();
   Status RestoreFromDisk();
   Status SharePosition(Rank root, bool with_state);
@@ -108,7 +116,8 @@ class TrainingRun {
   bool EndsEpoch(std::uint64_t before, std::uint64_t after) const;
   // A group stops after a step that all agree on; a worker alone stops at once.
   bool Stopping() const {
-    const bool alone = environment_.engine == nullptr && environment_.elastic == nullptr;
+    const bool alone = environment_.engine == nullptr && environment_.elastic == nullptr &&
+                       !(remote_ && config_.mode == "sync");
     return alone ? environment_.stop_signal() != 0 : agreed_to_stop_;
   }
   Status VerifyIfDue();
@@ -125,6 +134,8 @@ class TrainingRun {
   algo::BatchPlan plan_;
   algo::LearningRateSchedule schedule_;
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<ps::Store> parameters_;  // with servers
+  std::optional<RemoteParameters> remote_;
   std::optional<disk::RunLock> lock_;
   std::optional<disk::CheckpointStore> store_;
   std::optional<job::EventLog> events_;

@@ -13,8 +13,8 @@ constexpr std::size_t kMaxReason = 400;  // fits into a handshake frame
 
 Role ReadRole(ByteReader& reader) {
   const auto value = reader.Number<std::uint8_t>();
-  if (value != static_cast<std::uint8_t>(Role::kWorker) &&
-      value != static_cast<std::uint8_t>(Role::kCoordinator)) {
+  if (value < static_cast<std::uint8_t>(Role::kWorker) ||
+      value > static_cast<std::uint8_t>(Role::kServer)) {
     reader.Fail();
     return Role::kWorker;
   }

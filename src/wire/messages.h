@@ -20,7 +20,7 @@ using Digest = std::array<std::byte, 32>;
 
 inline constexpr std::size_t kMaxWorld = 4096;
 
-enum class Role : std::uint8_t { kWorker = 1, kCoordinator = 2 };
+enum class Role : std::uint8_t { kWorker = 1, kCoordinator = 2, kServer = 3 };
 
 // Opens a connection: who is calling, and a number used once.
 struct Hello {

@@ -1,0 +1,126 @@
+#include "job/server_run.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/json_writer.h"
+#include "base/log.h"
+#include "disk/file_system.h"
+#include "disk/run_lock.h"
+#include "job/run_dir.h"
+#include "net/endpoint.h"
+#include "net/loop.h"
+#include "ps/server.h"
+
+namespace paceline::job {
+
+namespace {
+
+constexpr std::chrono::milliseconds kPause(20), kBetweenReports(1000);
+
+Result<net::Endpoint> ChooseBind(const ServerRunOptions& options) {
+  if (!options.bind.empty()) return net::ParseEndpoint(options.bind);
+  std::ifstream file(ServerStatusFile(options.run, options.index));
+  if (!file) return net::Endpoint{};
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("endpoint") || !json["endpoint"].is_string()) {
+    return net::Endpoint{};
+  }
+  return net::ParseEndpoint(json["endpoint"].get<std::string>());
+}
+
+Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoint,
+                   const ps::ServerStatus& status, const Clock& clock) {
+  return WriteTextFile(
+      ServerStatusFile(options.run, options.index),
+      JsonObject()
+              .Add("unix", clock.UnixSeconds())
+              .Add("endpoint", endpoint.ToString())
+              .Add("pid", ::getpid())
+              .Add("index", options.index)
+              .Add("servers", options.servers)
+              .Add("initialised", status.initialised)
+              .Add("version", status.version)
+              .Add("pushes", status.pushes)
+              .Add("duplicates", status.duplicates)
+              .Add("rows", status.rows)
+              .Add("dense_floats", status.dense_floats)
+              .Add("table_bytes", status.table_bytes)
+              .Add("dense_bytes", status.dense_bytes)
+              .Add("waiting_bytes", status.waiting_bytes)
+              .Add("log_bytes", status.log_bytes)
+              .Add("snapshots", status.snapshots)
+              .AddRaw("staleness", fmt::format("[{}]", fmt::join(status.staleness.counts, ",")))
+              .Text() +
+          "\n");
+}
+
+Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return error ? disk::DiskError("mkdir", path, error.value()) : Status();
+}
+
+void TellRecovery(const ps::ServerRecovery& recovery) {
+  if (!recovery.snapshot && recovery.replayed == 0) return;
+  PACELINE_LOG(Info, "recovered {} and {} pushes of the log; {} bytes were never acknowledged",
+               recovery.snapshot ? "a snapshot" : "no snapshot", recovery.replayed,
+               recovery.torn_bytes);
+}
+
+}  // namespace
+
+std::string ServerFolder(const std::string& run, std::uint64_t index) {
+  return fmt::format("{}/servers/server-{}", run, index);
+}
+
+std::string ServerStatusFile(const std::string& run, std::uint64_t index) {
+  return ServerFolder(run, index) + ".json";
+}
+
+Status RunServer(const ServerRunOptions& options, const Clock& clock) {
+  const std::string folder = ServerFolder(options.run, options.index);
+  PACELINE_TRY(MakeFolder(folder));
+  PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(folder, clock));
+  disk::PosixFileSystem files;
+  PACELINE_ASSIGN(const auto core, ps::ServerCore::Open({.file_system = &files,
+                                                         .folder = folder,
+                                                         .index = options.index,
+                                                         .servers = options.servers,
+                                                         .wal = options.wal,
+                                                         .group = options.group,
+                                                         .load_from = options.load_from,
+                                                         .table_store = options.table_store,
+                                                         .hot_bytes = options.hot_bytes}));
+  TellRecovery(core->recovery());
+  PACELINE_ASSIGN(const net::Endpoint bind, ChooseBind(options));
+  net::Loop loop;
+  PACELINE_ASSIGN(
+      auto server,
+      ps::Server::Start(loop, *core,
+                        {.bind = bind, .secret = options.secret, .index = options.index}));
+  const net::Endpoint endpoint = server->endpoint();
+  auto next_report = std::chrono::steady_clock::now();
+  while (!options.stopped()) {
+    if (std::chrono::steady_clock::now() >= next_report) {
+      PACELINE_TRY(WriteReport(options, endpoint, core->StatusNow(), clock));
+      next_report = std::chrono::steady_clock::now() + kBetweenReports;
+    }
+    if (core->WantsSnapshot()) PACELINE_TRY(core->Snapshot());
+    std::this_thread::sleep_for(kPause);
+  }
+  server.reset();  // no push comes in between
+  if (core->StatusNow().configured) PACELINE_TRY(core->Snapshot());
+  return WriteReport(options, endpoint, core->StatusNow(), clock);
+}
+
+}  // namespace paceline::job

@@ -1,0 +1,231 @@
+#include "ps/client.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "algo/table_partition.h"
+#include "ps/protocol.h"
+
+namespace paceline::ps {
+
+namespace {
+
+// The blocks of one server, one after the other.
+void GatherDense(std::span<const float> all, std::span<const DensePiece> pieces,
+                 std::vector<float>& out) {
+  out.clear();
+  for (const DensePiece& piece : pieces) {
+    const auto from =
+        all.subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.count));
+    out.insert(out.end(), from.begin(), from.end());
+  }
+}
+
+void ScatterDense(std::span<const float> from, std::span<const DensePiece> pieces,
+                  std::span<float> all) {
+  for (const DensePiece& piece : pieces) {
+    const auto count = static_cast<std::size_t>(piece.count);
+    std::ranges::copy(from.first(count), all.begin() + static_cast<std::ptrdiff_t>(piece.begin));
+    from = from.subspan(count);
+  }
+}
+
+}  // namespace
+
+Client::Client(const ClientOptions& options) : job_(options.job) {
+  pieces_.reserve(options.servers.size());
+  for (std::size_t i = 0; i < options.servers.size(); ++i) {
+    pieces_.push_back(DensePiecesOf(job_, options.servers.size(), i));
+  }
+}
+
+Result<std::unique_ptr<Client>> Client::Connect(net::Loop& loop, const ClientOptions& options) {
+  PACELINE_TRY(CheckJobSpec(options.job));
+  if (options.servers.empty()) {
+    return Status::Error(Code::kInvalidArgument, "no parameter server is named");
+  }
+  std::unique_ptr<Client> client(new Client(options));
+  const std::vector<std::byte> job = EncodeJobSpec(options.job);
+  for (std::size_t i = 0; i < options.servers.size(); ++i) {
+    PACELINE_ASSIGN(auto link,
+                    ServerLink::Connect(loop, {.server = options.servers[i],
+                                               .name = fmt::format("server {} ({})", i,
+                                                                   options.servers[i].ToString()),
+                                               .secret = options.secret,
+                                               .trainer = options.trainer,
+                                               .job = job,
+                                               .away = options.away}));
+    client->links_.push_back(std::move(link));
+  }
+  return client;
+}
+
+Status Client::Initialise(std::span<const float> dense) {
+  if (dense.size() != job_.DenseFloats()) {
+    return Status::Error(Code::kInvalidArgument, "as many first values as dense floats");
+  }
+  const MutexLock lock(asking_);
+  std::vector<float> part;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if (links_[i]->initialised()) continue;
+    GatherDense(dense, pieces_[i], part);
+    PACELINE_TRY(links_[i]->Ask(MessageKind::kInitialise, std::as_bytes(std::span(part))));
+    PACELINE_TRY(links_[i]->Await([](std::span<const std::byte>) { return Status(); }));
+  }
+  return {};
+}
+
+Result<std::uint64_t> Client::NextBatch(std::uint64_t lease) {
+  const MutexLock lock(asking_);
+  std::uint64_t next = std::numeric_limits<std::uint64_t>::max();
+  const std::vector<std::byte> request = EncodeNumbers({&lease, 1});
+  for (const auto& link : links_) {
+    PACELINE_TRY(link->Ask(MessageKind::kNextBatch, request));
+    PACELINE_TRY(link->Await([&](std::span<const std::byte> payload) -> Status {
+      PACELINE_ASSIGN(const auto numbers, DecodeNumbers(payload, 1));
+      next = std::min(next, numbers[0]);
+      return {};
+    }));
+  }
+  return next;
+}
+
+std::vector<Client::Share> Client::Split(std::span<const std::int64_t> ids) const {
+  std::vector<Share> shares(links_.size());
+  for (Share& share : shares) {
+    share.ids.reserve(ids.size() / links_.size() + 1);
+    share.places.reserve(ids.size() / links_.size() + 1);
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    Share& share = shares[algo::ServerOf(ids[i], static_cast<std::uint32_t>(links_.size()))];
+    share.ids.push_back(ids[i]);
+    share.places.push_back(i);
+  }
+  return shares;
+}
+
+std::uint64_t Client::DenseFloatsOf(std::size_t server) const {
+  return std::transform_reduce(pieces_[server].begin(), pieces_[server].end(), std::uint64_t{0},
+                               std::plus<>(), [](const DensePiece& piece) { return piece.count; });
+}
+
+std::vector<Client::Part> Client::SplitPull(const PullRequest& request) const {
+  std::vector<Part> parts(links_.size());
+  for (const RowsWanted& wanted : request.rows) {
+    std::vector<Share> shares = Split(wanted.ids);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i].floats += shares[i].ids.size() * Dim(wanted.table);
+      parts[i].shares.push_back(std::move(shares[i]));
+    }
+  }
+  for (std::size_t i = 0; i < parts.size() && !request.dense.empty(); ++i) {
+    parts[i].floats += static_cast<std::size_t>(DenseFloatsOf(i));
+  }
+  return parts;
+}
+
+void Client::Scatter(std::span<const float> from, const Share& share, std::size_t dim,
+                     std::span<float> to) {
+  for (const std::size_t place : share.places) {
+    std::ranges::copy(from.first(dim), to.begin() + static_cast<std::ptrdiff_t>(place * dim));
+    from = from.subspan(dim);
+  }
+}
+
+Result<PullAnswer> Client::Pull(const PullRequest& request) {
+  for (const RowsWanted& wanted : request.rows) {
+    if (wanted.table >= job_.tables.size() ||
+        wanted.out.size() != wanted.ids.size() * Dim(wanted.table)) {
+      return Status::Error(Code::kInvalidArgument, "rows of a table that is not there");
+    }
+  }
+  const std::vector<Part> parts = SplitPull(request);
+  PullAnswer answer{.version = std::numeric_limits<std::uint64_t>::max(),
+                    .pushes = std::vector<std::uint64_t>(links_.size())};
+  const MutexLock lock(asking_);
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    PullCall call{.trainer = request.trainer,
+                  .min_version = request.min_version,
+                  .touch = request.touch,
+                  .dense = !request.dense.empty(),
+                  .rows = {}};
+    call.rows.reserve(request.rows.size());
+    for (std::size_t t = 0; t < request.rows.size(); ++t) {
+      call.rows.push_back({request.rows[t].table, parts[i].shares[t].ids});
+    }
+    PACELINE_TRY(links_[i]->Ask(MessageKind::kPull, AsBytes(EncodePull(call))));
+  }
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    PACELINE_TRY(links_[i]->Await([&](std::span<const std::byte> payload) -> Status {
+      PACELINE_ASSIGN(const Pulled pulled, DecodePulled(payload, parts[i].floats));
+      std::span<const float> floats = pulled.floats;
+      for (std::size_t t = 0; t < request.rows.size(); ++t) {
+        const std::size_t dim = Dim(request.rows[t].table);
+        Scatter(floats, parts[i].shares[t], dim, request.rows[t].out);
+        floats = floats.subspan(parts[i].shares[t].ids.size() * dim);
+      }
+      if (!request.dense.empty()) ScatterDense(floats, pieces_[i], request.dense);
+      answer.version = std::min(answer.version, pulled.numbers.version);
+      answer.pushes[i] = pulled.numbers.pushes;
+      return {};
+    }));
+  }
+  return answer;
+}
+
+Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled) {
+  std::vector<std::vector<Share>> shares;  // by table part
+  shares.reserve(push.tables.size());
+  for (const TablePart& part : push.tables) shares.push_back(Split(part.ids));
+  std::vector<float> dense;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    ps::Push mine = push;
+    mine.version = i < pulled.size() ? pulled[i] : 0;
+    std::vector<std::vector<float>> values(push.tables.size());
+    for (std::size_t t = 0; t < push.tables.size(); ++t) {
+      const std::size_t dim = push.tables[t].dim;
+      values[t].reserve(shares[t][i].ids.size() * dim);
+      for (const std::size_t place : shares[t][i].places) {
+        const auto row = push.tables[t].values.subspan(place * dim, dim);
+        values[t].insert(values[t].end(), row.begin(), row.end());
+      }
+      mine.tables[t].ids = shares[t][i].ids;
+      mine.tables[t].values = values[t];
+    }
+    if (!push.dense.empty()) {
+      GatherDense(push.dense, pieces_[i], dense);
+      mine.dense = dense;
+    }
+    PACELINE_TRY(links_[i]->Push(EncodePush(mine)));
+  }
+  return {};
+}
+
+Status Client::Flush() {
+  for (const auto& link : links_) PACELINE_TRY(link->Flush());
+  return {};
+}
+
+Result<ChangedRows> Client::PullChanged(std::uint64_t trainer, std::uint32_t table) {
+  if (table >= job_.tables.size()) {
+    return Status::Error(Code::kInvalidArgument, "changes of a table that is not there");
+  }
+  const MutexLock lock(asking_);
+  ChangedRows all;
+  const std::vector<std::byte> request = EncodeNumbers(std::vector<std::uint64_t>{trainer, table});
+  for (const auto& link : links_) PACELINE_TRY(link->Ask(MessageKind::kPullChanged, request));
+  for (const auto& link : links_) {
+    PACELINE_TRY(link->Await([&](std::span<const std::byte> payload) -> Status {
+      PACELINE_ASSIGN(const ChangedRows changed, DecodeChanged(payload, Dim(table)));
+      all.ids.insert(all.ids.end(), changed.ids.begin(), changed.ids.end());
+      all.values.insert(all.values.end(), changed.values.begin(), changed.values.end());
+      return {};
+    }));
+  }
+  return all;
+}
+
+}  // namespace paceline::ps

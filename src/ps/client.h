@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "net/endpoint.h"
+#include "net/loop.h"
+#include "net/secret.h"
+#include "ps/job_spec.h"
+#include "ps/server_link.h"
+#include "ps/store.h"
+
+namespace paceline::ps {
+
+struct ClientOptions {
+  std::vector<net::Endpoint> servers;
+  net::Secret secret = net::Secret::Open();
+  std::uint64_t trainer = 0;
+  JobSpec job;
+  std::chrono::milliseconds away{60'000};  // how long a server may be unreachable
+};
+
+// The parameters of a job on its servers: rows by id, dense tensors in blocks. Every push goes to
+// every server, also when it holds nothing for it: servers count. While a server is away, calls
+// wait for it. Thread-safe as Store says.
+class Client : public Store {
+ public:
+  // kMismatch when a server belongs to another job, kTimeout when one cannot be reached.
+  static Result<std::unique_ptr<Client>> Connect(net::Loop& loop, const ClientOptions& options);
+
+  Status Initialise(std::span<const float> dense) override;
+  Result<std::uint64_t> NextBatch(std::uint64_t lease) override;
+  Result<PullAnswer> Pull(const PullRequest& request) override;
+  Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
+  Status Flush() override;
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table) override;
+
+ private:
+  // Which ids of a list go to one server.
+  struct Share {
+    std::vector<std::int64_t> ids;
+    std::vector<std::size_t> places;  // in the list
+  };
+  // What one server is asked for in the current pull.
+  struct Part {
+    std::vector<Share> shares;  // by RowsWanted
+    std::size_t floats = 0;
+  };
+
+  explicit Client(const ClientOptions& options);
+  std::size_t Dim(std::uint32_t table) const { return job_.tables[table].options.dim; }
+  std::vector<Share> Split(std::span<const std::int64_t> ids) const;
+  std::vector<Part> SplitPull(const PullRequest& request) const;
+  static void Scatter(std::span<const float> from, const Share& share, std::size_t dim,
+                      std::span<float> to);
+  std::uint64_t DenseFloatsOf(std::size_t server) const;
+
+  const JobSpec job_;
+  std::vector<std::unique_ptr<ServerLink>> links_;
+  std::vector<std::vector<DensePiece>> pieces_;  // by server
+  Mutex asking_;                                 // one request after the other
+};
+
+}  // namespace paceline::ps

@@ -1,0 +1,189 @@
+// Trainers and servers over real sockets; what a server does with requests is tested without, in
+// server_core_test.
+#include "ps/client.h"
+
+#include <future>
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "algo/table_partition.h"
+#include "ps/server.h"
+#include "ps/server_core.h"
+#include "testing/status_matchers.h"
+
+namespace paceline::ps {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using testing::IsOk;
+using testing::StatusIs;
+
+constexpr std::size_t kDim = 3;
+
+JobSpec Job(std::uint64_t trainers = 1, Apply apply = Apply::kAtOnce) {
+  JobSpec job{.fingerprint = "test", .apply = apply, .trainers = trainers};
+  job.tables.push_back({.options = {.name = "words", .dim = kDim}});
+  job.dense.push_back({"w", {7, 5}});
+  job.dense.push_back({"b", {7, 1}});
+  return job;
+}
+
+struct Running {
+  std::unique_ptr<ServerCore> core;
+  std::unique_ptr<Server> server;
+};
+
+class ClientTest : public ::testing::Test {
+ protected:
+  void StartServers(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      auto core = ServerCore::Open({.index = i, .servers = count});
+      ASSERT_THAT(core, IsOk());
+      running_.push_back({std::move(*core), nullptr});
+      StartServer(i, {});
+      endpoints_.push_back(running_[i].server->endpoint());
+    }
+  }
+
+  void StartServer(std::uint32_t index, const net::Endpoint& bind) {
+    auto server = Server::Start(loop_, *running_[index].core,
+                                {.bind = bind, .secret = secret_, .index = index});
+    ASSERT_THAT(server, IsOk());
+    running_[index].server = std::move(*server);
+  }
+
+  std::unique_ptr<Client> Trainer(const JobSpec& job, std::uint64_t rank = 0) {
+    auto client = Client::Connect(
+        loop_,
+        {.servers = endpoints_, .secret = secret_, .trainer = rank, .job = job, .away = 60s});
+    EXPECT_THAT(client, IsOk());
+    return client.ok() ? std::move(*client) : nullptr;
+  }
+
+  // One row of ones for each id, and dense gradients of 1.
+  static Status PushOnes(Client& client, std::uint64_t lease, std::uint64_t batch,
+                         std::span<const std::int64_t> ids) {
+    const std::vector<float> rows(ids.size() * kDim, 1.0F);
+    const std::vector<float> dense(42, 1.0F);
+    Push push{.lease = lease, .batch = batch, .learning_rate = 1};
+    push.tables.push_back({0, kDim, ids, rows});
+    push.dense = dense;
+    return client.Push(push, {});
+  }
+
+  net::Loop loop_;
+  net::Secret secret_ = *net::Secret::Generate();
+  std::vector<Running> running_;
+  std::vector<net::Endpoint> endpoints_;
+};
+
+TEST_F(ClientTest, RowsAndDenseValuesComeBackFromEveryNumberOfServers) {
+  for (const std::uint32_t servers : {1U, 2U, 3U}) {
+    running_.clear();
+    endpoints_.clear();
+    StartServers(servers);
+    const JobSpec job = Job();
+    const auto client = Trainer(job);
+    std::vector<float> first(42);
+    std::iota(first.begin(), first.end(), 0.0F);
+    ASSERT_THAT(client->Initialise(first), IsOk());
+    std::vector<std::int64_t> ids(100);
+    std::iota(ids.begin(), ids.end(), -50);
+    ASSERT_THAT(PushOnes(*client, 0, 0, ids), IsOk());
+    ASSERT_THAT(PushOnes(*client, 0, 1, std::span(ids).first(10)), IsOk());
+    ASSERT_THAT(client->Flush(), IsOk());
+    std::vector<float> rows(ids.size() * kDim), dense(42);
+    const auto pulled = client->Pull({.rows = {{0, ids, rows}}, .dense = dense});
+    ASSERT_THAT(pulled, IsOk());
+    EXPECT_EQ(pulled->version, 2U);
+    EXPECT_EQ(pulled->pushes, std::vector<std::uint64_t>(servers, 2));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_EQ(rows[i * kDim], i < 10 ? -2.0F : -1.0F) << i << " on " << servers;
+    }
+    for (std::size_t i = 0; i < dense.size(); ++i) {
+      EXPECT_EQ(dense[i], static_cast<float>(i) - 2.0F);
+    }
+    EXPECT_THAT(client->NextBatch(0),
+                ::testing::Truly([](const auto& next) { return next.ok() && *next == 2; }));
+  }
+}
+
+// Larger than a frame, and than what is asked for at once.
+TEST_F(ClientTest, MessagesOfAnyLengthPass) {
+  StartServers(2);
+  JobSpec job = Job();
+  job.dense.push_back({"large", {1000, 40'000}});  // 160 MB
+  const auto client = Trainer(job);
+  const auto floats = static_cast<std::size_t>(job.DenseFloats());
+  std::vector<float> first(floats), back(floats);
+  for (std::size_t i = 0; i < floats; ++i) first[i] = static_cast<float>(i % 1001);
+  ASSERT_THAT(client->Initialise(first), IsOk());
+  ASSERT_THAT(client->Pull({.rows = {}, .dense = back}), IsOk());
+  EXPECT_EQ(first, back);
+}
+
+TEST_F(ClientTest, APullWaitsForTheOtherTrainer) {
+  StartServers(2);
+  const JobSpec job = Job(2, Apply::kTogether);
+  const auto a = Trainer(job, 0), b = Trainer(job, 1);
+  ASSERT_THAT(a->Initialise(std::vector<float>(42, 0.0F)), IsOk());
+  ASSERT_THAT(b->Initialise(std::vector<float>(42, 9.0F)), IsOk());  // too late: ignored
+  const std::vector<std::int64_t> ids{7};
+  ASSERT_THAT(PushOnes(*a, 0, 0, ids), IsOk());
+  std::vector<float> dense(42);
+  auto pull = std::async(std::launch::async,
+                         [&] { return a->Pull({.min_version = 1, .rows = {}, .dense = dense}); });
+  ASSERT_THAT(PushOnes(*b, 1, 0, ids), IsOk());
+  ASSERT_THAT(pull.get(), IsOk());
+  EXPECT_EQ(dense, std::vector<float>(42, -2.0F));
+}
+
+// The connections break while pushes are on their way; each counts once.
+TEST_F(ClientTest, AServerThatComesBackGetsEveryPushOnce) {
+  StartServers(2);
+  const JobSpec job = Job();
+  const auto client = Trainer(job);
+  ASSERT_THAT(client->Initialise(std::vector<float>(42, 0.0F)), IsOk());
+  const std::vector<std::int64_t> ids{1, 2, 3, 4, 5};
+  constexpr std::uint64_t kPushes = 200;
+  for (std::uint64_t batch = 0; batch < kPushes; ++batch) {
+    if (batch % 50 == 25) {
+      running_[1].server.reset();
+      StartServer(1, endpoints_[1]);
+    }
+    ASSERT_THAT(PushOnes(*client, 0, batch, ids), IsOk());
+  }
+  ASSERT_THAT(client->Flush(), IsOk());
+  std::vector<float> dense(42), rows(ids.size() * kDim);
+  ASSERT_THAT(client->Pull({.rows = {{0, ids, rows}}, .dense = dense}), IsOk());
+  EXPECT_EQ(dense, std::vector<float>(42, -static_cast<float>(kPushes)));
+  EXPECT_EQ(rows, std::vector<float>(rows.size(), -static_cast<float>(kPushes)));
+}
+
+TEST_F(ClientTest, AnotherJobIsRefused) {
+  StartServers(1);
+  const auto client = Trainer(Job());
+  JobSpec other = Job();
+  other.fingerprint = "another";
+  EXPECT_THAT(Client::Connect(loop_, {.servers = endpoints_, .secret = secret_, .job = other}),
+              StatusIs(Code::kMismatch, HasSubstr("server 0")));
+  EXPECT_THAT(Client::Connect(
+                  loop_, {.servers = endpoints_, .secret = *net::Secret::Generate(), .job = Job()}),
+              StatusIs(Code::kUnauthenticated, HasSubstr("secret")));
+}
+
+TEST_F(ClientTest, WhatAServerRefusesIsTold) {
+  StartServers(1);
+  const auto client = Trainer(Job());
+  ASSERT_THAT(client->Initialise(std::vector<float>(42, 0.0F)), IsOk());
+  const std::vector<std::int64_t> ids{1};
+  ASSERT_THAT(PushOnes(*client, 0, 5, ids), IsOk());  // batches 0 to 4 are missing
+  EXPECT_THAT(client->Flush(), StatusIs(Code::kProtocol, HasSubstr("server 0")));
+}
+
+}  // namespace
+}  // namespace paceline::ps

@@ -1,0 +1,201 @@
+#include "ps/server.h"
+
+#include <atomic>
+#include <list>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "net/acceptor.h"
+#include "ps/channel.h"
+#include "ps/protocol.h"
+
+namespace paceline::ps {
+
+namespace {
+
+// One trainer's connection. The thread that calls Serve() owns it; acknowledgements are sent by
+// the thread of the log.
+class Session {
+ public:
+  Session(ServerCore& core, std::unique_ptr<net::Connection> connection)
+      : core_(core), channel_(std::make_shared<Channel>(std::move(connection))) {}
+
+  void Serve() {
+    for (;;) {
+      const auto message = channel_->Receive();
+      if (!message.ok()) return;  // the trainer comes back, or is done
+      const Status served = Handle(*message);
+      if (!served.ok()) channel_->SendSmall(message->kind, served, {});
+      if (served.code() == Code::kProtocol) return channel_->Close();
+    }
+  }
+
+  void Close() { channel_->Close(); }
+
+ private:
+  Status Handle(const Message& message) {
+    switch (message.kind) {
+      case MessageKind::kConfigure: return Configure(message.payload);
+      case MessageKind::kInitialise: return Initialise(message.payload);
+      case MessageKind::kNextBatch: return NextBatch(message.payload);
+      case MessageKind::kPush: return Push(message.payload);
+      case MessageKind::kPull: return Pull(message.payload);
+      case MessageKind::kPullChanged: return PullChanged(message.payload);
+    }
+    return Status::Error(Code::kProtocol, "an unknown request");
+  }
+
+  Status Configure(std::span<const std::byte> payload) {
+    PACELINE_ASSIGN(spec_, DecodeJobSpec(payload));
+    PACELINE_TRY(core_.Configure(spec_));
+    AnswerNumbers(MessageKind::kConfigure, {core_.StatusNow().initialised ? 1U : 0U});
+    return {};
+  }
+
+  Status Initialise(std::span<const std::byte> payload) {
+    if (payload.size() % sizeof(float) != 0) {
+      return Status::Error(Code::kProtocol, "dense values that are not floats");
+    }
+    PACELINE_TRY(core_.Initialise(
+        {reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)}));
+    AnswerNumbers(MessageKind::kInitialise, {});
+    return {};
+  }
+
+  Status NextBatch(std::span<const std::byte> payload) {
+    PACELINE_ASSIGN(const auto lease, DecodeNumbers(payload, 1));
+    PACELINE_ASSIGN(const std::uint64_t next, core_.NextBatch(lease[0]));
+    AnswerNumbers(MessageKind::kNextBatch, {next});
+    return {};
+  }
+
+  Status Push(std::span<const std::byte> payload) {
+    PACELINE_ASSIGN(const ServerCore::Pushed pushed, core_.Push(payload));
+    const std::vector<std::byte> name(payload.begin(), payload.begin() + kPushNameBytes);
+    core_.WhenDurable(pushed.record, [channel = channel_, name](const Status& status) {
+      channel->SendSmall(MessageKind::kPush, status, name);
+    });
+    return {};
+  }
+
+  // The rows of all tables and the dense values, straight into the message.
+  Status Pull(std::span<const std::byte> payload) {
+    PACELINE_ASSIGN(const PullCall call, DecodePull(payload));
+    std::size_t floats = 0;
+    for (const PullCall::Rows& rows : call.rows) {
+      if (rows.table >= spec_.tables.size()) {
+        return Status::Error(Code::kProtocol, "a pull from a table that is not there");
+      }
+      floats += rows.ids.size() * spec_.tables[rows.table].options.dim;
+    }
+    const std::size_t dense =
+        call.dense ? static_cast<std::size_t>(core_.StatusNow().dense_floats) : 0;
+    answer_.resize(kPulledHeadBytes / sizeof(float) + floats + dense);
+    std::span<float> free = std::span(answer_).subspan(kPulledHeadBytes / sizeof(float));
+    PullRequest request{
+        .trainer = call.trainer, .min_version = call.min_version, .touch = call.touch};
+    request.rows.reserve(call.rows.size());
+    for (const PullCall::Rows& rows : call.rows) {
+      const std::size_t count = rows.ids.size() * spec_.tables[rows.table].options.dim;
+      request.rows.push_back({rows.table, rows.ids, free.first(count)});
+      free = free.subspan(count);
+    }
+    request.dense = free;
+    PACELINE_ASSIGN(const PullAnswer pulled,
+                    core_.Pull(request, [this] { return channel_->closed(); }));
+    const auto bytes = std::as_writable_bytes(std::span(answer_));
+    WritePulledHead(bytes, {pulled.version, pulled.pushes[0]});
+    return channel_->Send(MessageKind::kPull, bytes);
+  }
+
+  Status PullChanged(std::span<const std::byte> payload) {
+    PACELINE_ASSIGN(const auto who, DecodeNumbers(payload, 2));
+    PACELINE_ASSIGN(const ChangedRows changed,
+                    core_.PullChanged(who[0], static_cast<std::uint32_t>(who[1])));
+    return channel_->Send(MessageKind::kPullChanged, AsBytes(EncodeChanged(changed)));
+  }
+
+  void AnswerNumbers(MessageKind kind, const std::vector<std::uint64_t>& numbers) {
+    channel_->SendSmall(kind, {}, EncodeNumbers(numbers));
+  }
+
+  ServerCore& core_;
+  const std::shared_ptr<Channel> channel_;
+  JobSpec spec_;
+  std::vector<float> answer_;
+};
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  explicit Impl(ServerCore& core) : core_(core) {}
+
+  ~Impl() {
+    acceptor_.reset();  // from here on nobody comes
+    core_.Interrupt();
+    std::list<Guest> guests;
+    {
+      const MutexLock lock(mutex_);
+      guests.swap(guests_);
+    }
+    for (Guest& guest : guests) guest.session->Close();
+    // The threads are joined here.
+  }
+
+  Status Start(net::Loop& loop, const ServerOptions& options) {
+    PACELINE_ASSIGN(acceptor_, net::Acceptor::Listen(
+                                   loop, {.bind = options.bind,
+                                          .secret = options.secret,
+                                          .self = {wire::Role::kServer, Rank(options.index)}}));
+    acceptor_->Open({}, [this](std::unique_ptr<net::Connection> connection, const net::Identity&) {
+      Add(std::move(connection));
+    });
+    return {};
+  }
+
+  net::Endpoint endpoint() const { return acceptor_->endpoint(); }
+
+ private:
+  struct Guest {
+    std::shared_ptr<Session> session;
+    std::shared_ptr<std::atomic<bool>> ended;
+    std::jthread thread;
+  };
+
+  // On the loop.
+  void Add(std::unique_ptr<net::Connection> connection) {
+    const MutexLock lock(mutex_);
+    std::erase_if(guests_, [](const Guest& guest) { return guest.ended->load(); });
+    auto session = std::make_shared<Session>(core_, std::move(connection));
+    auto ended = std::make_shared<std::atomic<bool>>(false);
+    auto thread = StartThread("ps-session", [session, ended] {
+      session->Serve();
+      *ended = true;
+    });
+    guests_.push_back({std::move(session), std::move(ended), std::move(thread)});
+  }
+
+  ServerCore& core_;
+  Mutex mutex_;
+  std::list<Guest> guests_ PACELINE_GUARDED_BY(mutex_);
+  std::unique_ptr<net::Acceptor> acceptor_;
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::Start(net::Loop& loop, ServerCore& core,
+                                              const ServerOptions& options) {
+  auto impl = std::make_unique<Impl>(core);
+  PACELINE_TRY(impl->Start(loop, options));
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+net::Endpoint Server::endpoint() const { return impl_->endpoint(); }
+
+}  // namespace paceline::ps

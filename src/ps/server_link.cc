@@ -1,0 +1,207 @@
+#include "ps/server_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "net/acceptor.h"
+#include "ps/protocol.h"
+
+namespace paceline::ps {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// Whether the same call may succeed once the server is back.
+bool MayComeBack(const Status& status) {
+  switch (status.code()) {
+    case Code::kPeerLost:
+    case Code::kAborted:
+    case Code::kTimeout:
+    case Code::kUnavailable: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServerLink>> ServerLink::Connect(net::Loop& loop,
+                                                        const LinkOptions& options) {
+  std::unique_ptr<ServerLink> link(new ServerLink(loop, options));
+  PACELINE_ASSIGN(Opened opened, link->Open());
+  link->requests_ = std::move(opened.channel);
+  link->initialised_ = opened.initialised;
+  link->thread_ = StartThread(
+      "ps-push", [self = link.get()](const std::stop_token& stop) { self->RunPushes(stop); });
+  return link;
+}
+
+ServerLink::~ServerLink() {
+  stop_.request_stop();
+  thread_.request_stop();
+  {
+    const MutexLock lock(mutex_);
+    if (pushes_) pushes_->Close();
+    changed_.notify_all();
+  }
+}
+
+// A connection on which the job was said.
+Result<ServerLink::Opened> ServerLink::Open() {
+  const auto deadline = steady_clock::now() + options_.away;
+  for (;;) {
+    auto connection = net::ConnectTo(loop_, options_.server, options_.name,
+                                     {.secret = options_.secret,
+                                      .self = {wire::Role::kWorker, Rank(options_.trainer)},
+                                      .context = {},
+                                      .deadline = deadline,
+                                      .stop = stop_.get_token()});
+    Status status = connection.status();
+    if (connection.ok()) {
+      auto channel = std::make_shared<Channel>(std::move(*connection));
+      status = channel->Send(MessageKind::kConfigure, options_.job, deadline);
+      auto answer = status.ok() ? channel->Receive(deadline) : Result<Message>(status);
+      status = answer.ok() ? answer->status : answer.status();
+      if (status.ok()) {
+        PACELINE_ASSIGN(const auto numbers, DecodeNumbers(answer->payload, 1));
+        return Opened{std::move(channel), numbers[0] != 0};
+      }
+    }
+    const bool again = MayComeBack(status) && !stop_.stop_requested();
+    if (!again || steady_clock::now() >= deadline) return status.Wrap(options_.name);
+  }
+}
+
+// --- requests
+
+Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
+  asked_ = kind;
+  asked_bytes_ = request.size();
+  asked_again_.resize((request.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+  std::ranges::copy(request, std::as_writable_bytes(std::span(asked_again_)).begin());
+  const Status sent = requests_->Send(kind, request, steady_clock::now() + options_.away);
+  if (sent.ok() || !MayComeBack(sent)) return sent;
+  return ReopenAndAsk();
+}
+
+Status ServerLink::ReopenAndAsk() {
+  PACELINE_LOG(Warning, "{} is away; waiting for it", options_.name);
+  PACELINE_ASSIGN(Opened opened, Open());
+  requests_ = std::move(opened.channel);
+  PACELINE_LOG(Info, "{} is back", options_.name);
+  return requests_->Send(asked_, AsBytes(asked_again_).first(asked_bytes_),
+                         steady_clock::now() + options_.away);
+}
+
+Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>& use) {
+  for (;;) {
+    auto answer = requests_->Receive(steady_clock::now() + options_.away);
+    Status status = answer.ok() ? answer->status : answer.status();
+    if (status.ok() && answer->kind != asked_) {
+      status = Status::Error(Code::kProtocol, "an answer to another question");
+    }
+    if (status.ok()) return use(answer->payload).Wrap(options_.name);
+    if (!MayComeBack(status)) return status.Wrap(options_.name);
+    // A server that waits for other trainers is silent too: it is asked again, and there is an
+    // error only when it cannot be reached.
+    PACELINE_TRY(ReopenAndAsk());
+  }
+}
+
+// --- pushes
+
+bool ServerLink::Full() const {
+  if (outstanding_.empty()) return false;
+  return outstanding_.size() >= options_.window || outstanding_bytes_ >= options_.window_bytes;
+}
+
+Status ServerLink::Push(MessageBytes push) {
+  auto shared = std::make_shared<const MessageBytes>(std::move(push));
+  const auto name = DecodeNumbers(AsBytes(*shared).first(kPushNameBytes), 2);
+  const MutexLock lock(mutex_);
+  while (Full() && failure_.ok()) changed_.wait(mutex_);
+  if (!failure_.ok()) return failure_;
+  outstanding_bytes_ += AsBytes(*shared).size();
+  outstanding_.push_back({std::move(shared), (*name)[0], (*name)[1]});
+  changed_.notify_all();
+  return {};
+}
+
+Status ServerLink::Flush() {
+  const MutexLock lock(mutex_);
+  while (!outstanding_.empty() && failure_.ok()) changed_.wait(mutex_);
+  return failure_;
+}
+
+void ServerLink::RunPushes(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const auto opened = Open();
+    if (!opened.ok()) return Break(opened.status(), true);
+    Channel& channel = *opened->channel;
+    {
+      const MutexLock lock(mutex_);
+      if (stop.stop_requested()) return;
+      pushes_ = opened->channel;
+      broken_ = false;
+      sent_ = 0;
+    }
+    const std::jthread acks = StartThread("ps-acks", [&] { ReceiveAcks(channel); });
+    SendPushes(channel, stop);
+    channel.Close();
+    const MutexLock lock(mutex_);
+    if (!failure_.ok()) return;
+  }
+}
+
+void ServerLink::SendPushes(Channel& channel, const std::stop_token& stop) {
+  for (;;) {
+    std::shared_ptr<const MessageBytes> next;
+    {
+      const MutexLock lock(mutex_);
+      while (sent_ == outstanding_.size() && !broken_ && !stop.stop_requested()) {
+        changed_.wait(mutex_);
+      }
+      if (broken_ || stop.stop_requested()) return;
+      next = outstanding_[sent_++].push;
+    }
+    const Status sent =
+        channel.Send(MessageKind::kPush, AsBytes(*next), steady_clock::now() + options_.away);
+    if (!sent.ok()) return Break(sent, !MayComeBack(sent));
+  }
+}
+
+void ServerLink::ReceiveAcks(Channel& channel) {
+  for (;;) {
+    const auto message = channel.Receive();
+    const Status status = message.ok() ? OnAck(*message) : message.status();
+    if (!status.ok()) return Break(status.Wrap(options_.name), !MayComeBack(status));
+  }
+}
+
+Status ServerLink::OnAck(const Message& message) {
+  PACELINE_TRY(message.status);
+  PACELINE_ASSIGN(const auto name, DecodeNumbers(message.payload, 2));
+  const MutexLock lock(mutex_);
+  if (sent_ == 0 || outstanding_.front().lease != name[0] ||
+      outstanding_.front().batch != name[1]) {
+    return Status::Error(Code::kProtocol, "a push was acknowledged that was not sent");
+  }
+  outstanding_bytes_ -= AsBytes(*outstanding_.front().push).size();
+  outstanding_.pop_front();
+  --sent_;
+  changed_.notify_all();
+  return {};
+}
+
+void ServerLink::Break(const Status& why, bool for_good) {
+  const MutexLock lock(mutex_);
+  if (for_good && failure_.ok()) failure_ = why;
+  broken_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace paceline::ps

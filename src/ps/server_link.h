@@ -1,0 +1,100 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "net/endpoint.h"
+#include "net/loop.h"
+#include "net/secret.h"
+#include "ps/channel.h"
+#include "ps/push_message.h"
+
+namespace paceline::ps {
+
+struct LinkOptions {
+  net::Endpoint server;
+  std::string name;  // "server 0 (127.0.0.1:7164)", for messages
+  net::Secret secret = net::Secret::Open();
+  std::uint64_t trainer = 0;
+  std::vector<std::byte> job;              // EncodeJobSpec, said first on each connection
+  std::chrono::milliseconds away{60'000};  // a server that is away for longer is an error
+  std::size_t window = 64;                 // pushes that may be unacknowledged
+  std::size_t window_bytes = std::size_t{256} << 20;  // the same in bytes; one push always may
+};
+
+// A trainer's way to one server: a connection for requests and one for pushes, each made anew when
+// it breaks. Pushes that were not acknowledged are sent again, in order; the server knows those
+// that it has. Thread-safe.
+class ServerLink {
+ public:
+  // Returns when the server has accepted the job.
+  static Result<std::unique_ptr<ServerLink>> Connect(net::Loop& loop, const LinkOptions& options);
+  ~ServerLink();
+  ServerLink(const ServerLink&) = delete;
+  ServerLink& operator=(const ServerLink&) = delete;
+
+  // Whether the server had dense values when the link was made.
+  bool initialised() const { return initialised_; }
+
+  // Sends a request, to be followed by one Await(): requests to several servers run beside each
+  // other. `use` gets the answer's payload.
+  Status Ask(MessageKind kind, std::span<const std::byte> request);
+  Status Await(const std::function<Status(std::span<const std::byte>)>& use);
+
+  // Queues a push; waits while the window is full.
+  Status Push(MessageBytes push);
+  Status Flush();
+
+ private:
+  struct Outstanding {
+    std::shared_ptr<const MessageBytes> push;
+    std::uint64_t lease = 0, batch = 0;
+  };
+
+  ServerLink(net::Loop& loop, const LinkOptions& options) : loop_(loop), options_(options) {}
+  struct Opened {
+    std::shared_ptr<Channel> channel;
+    bool initialised = false;
+  };
+  Result<Opened> Open();
+  Status ReopenAndAsk();
+  void RunPushes(const std::stop_token& stop);
+  void SendPushes(Channel& channel, const std::stop_token& stop);
+  void ReceiveAcks(Channel& channel);
+  Status OnAck(const Message& message);
+  void Break(const Status& why, bool for_good);
+  bool Full() const PACELINE_REQUIRES(mutex_);
+
+  net::Loop& loop_;
+  const LinkOptions options_;
+  bool initialised_ = false;
+
+  // Of the thread that asks.
+  std::shared_ptr<Channel> requests_;
+  MessageKind asked_ = MessageKind::kPull;
+  MessageBytes asked_again_;  // what to send when the server comes back
+  std::size_t asked_bytes_ = 0;
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Outstanding> outstanding_ PACELINE_GUARDED_BY(mutex_);
+  std::size_t sent_ PACELINE_GUARDED_BY(mutex_) = 0;  // of them, on this connection
+  std::size_t outstanding_bytes_ PACELINE_GUARDED_BY(mutex_) = 0;
+  bool broken_ PACELINE_GUARDED_BY(mutex_) = false;  // this connection
+  Status failure_ PACELINE_GUARDED_BY(mutex_);       // for good
+  std::shared_ptr<Channel> pushes_ PACELINE_GUARDED_BY(mutex_);
+  std::stop_source stop_;  // ends attempts to connect
+  std::jthread thread_;    // last: starts when everything else is ready
+};
+
+}  // namespace paceline::ps

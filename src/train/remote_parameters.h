@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "ps/job_spec.h"
+#include "ps/store.h"
+#include "train/optimizer.h"
+#include "train/parameters.h"
+
+namespace paceline::train {
+
+enum class RemoteMode {
+  kSync,   // a step ends when every trainer has pushed it
+  kAsync,  // a step ends when this trainer has; bounded by a staleness, or not
+};
+
+struct RemoteOptions {
+  RemoteMode mode = RemoteMode::kSync;
+  std::uint64_t rank = 0;
+  std::uint64_t trainers = 1;
+  // Of kAsync: steps that this trainer may be ahead of the slowest. kUnbounded: any.
+  static constexpr std::uint64_t kUnbounded = ~std::uint64_t{0};
+  std::uint64_t staleness = kUnbounded;
+  double delay_compensation = 0;
+  std::string fingerprint;  // what trainers must agree on besides
+  OptimizerOptions optimizer;
+};
+
+// What a step came to: of this trainer when given, of all trainers of a sync step afterwards.
+struct RemoteReport {
+  double loss = 0;  // sum over samples
+  double correct = 0;
+  double samples = 0;
+  bool stop = false;   // somebody was asked to stop
+  bool finite = true;  // false: somebody's gradient was not, and counts as zero
+};
+
+// The parameters and running statistics of a module, kept and updated by parameter servers; the
+// module's own are a copy. Thread-compatible; borrows everything.
+class RemoteParameters {
+ public:
+  static ps::JobSpec MakeJob(const FlatTensors& params, const FlatTensors& buffers,
+                             const RemoteOptions& options);
+
+  RemoteParameters(ps::Store& store, FlatTensors& params, FlatTensors& buffers,
+                   const RemoteOptions& options);
+
+  // Gives the servers the module's values unless they have some, and takes theirs. Returns the step
+  // with which this trainer goes on.
+  Result<Step> Start();
+
+  // Hands in the gradient and statistics of a step and takes the parameters for the next one.
+  // Without samples only the step counts.
+  Status Exchange(Step step, double learning_rate, const GradientSpans& gradient,
+                  std::span<const float> statistics, RemoteReport& report);
+
+  // Everything handed in is durable and applied, by all trainers up to `steps`; the module has the
+  // result.
+  Status Finish(Step steps);
+
+ private:
+  std::vector<float> Gather(const GradientSpans& gradient, std::span<const float> statistics) const;
+  Status Take(std::uint64_t min_version);
+
+  ps::Store& store_;
+  FlatTensors& params_;
+  FlatTensors& buffers_;
+  const RemoteOptions options_;
+  std::vector<float> dense_;           // as the servers know it, without padding
+  std::vector<std::uint64_t> pushes_;  // of the last pull
+};
+
+}  // namespace paceline::train
