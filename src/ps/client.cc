@@ -183,7 +183,7 @@ Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled)
   std::vector<float> dense;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     ps::Push mine = push;
-    mine.version = i < pulled.size() ? pulled[i] : 0;
+    mine.version = i < pulled.size() ? pulled[i] : kVersionUnknown;
     std::vector<std::vector<float>> values(push.tables.size());
     for (std::size_t t = 0; t < push.tables.size(); ++t) {
       const std::size_t dim = push.tables[t].dim;
