@@ -55,6 +55,9 @@ struct JobSpec {
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
+// Says in which way two jobs differ; empty when they are equal.
+std::string JobDifference(const JobSpec& a, const JobSpec& b);
+
 // kInvalidArgument names what makes no sense.
 Status CheckJobSpec(const JobSpec& spec);
 

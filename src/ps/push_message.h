@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -19,12 +20,15 @@ struct TablePart {
   friend bool operator==(const TablePart& a, const TablePart& b);
 };
 
+// Push::version of a push that does not say with which parameters it was computed.
+inline constexpr std::uint64_t kVersionUnknown = std::numeric_limits<std::uint64_t>::max();
+
 // What a trainer sends to one server after a batch. Spans are the caller's: when encoding, its
 // arrays; when decoding, places in the message. A server logs the message as it came.
 struct Push {
   std::uint64_t lease = 0;  // with `batch`, the push's name: applied at most once
   std::uint64_t batch = 0;
-  std::uint64_t version = 0;  // of the parameters that it was computed with
+  std::uint64_t version = 0;  // pushes that were applied when its parameters were pulled
   float learning_rate = 0;
   bool last = false;           // no further batch of this lease
   bool deltas = false;         // changes of values, not gradients (geo)

@@ -30,6 +30,8 @@ struct RowOptimizerOptions {
   float ftrl_beta = 1.0F;
   float ftrl_l1 = 0.0F;
   float ftrl_l2 = 0.0F;
+
+  friend bool operator==(const RowOptimizerOptions&, const RowOptimizerOptions&) = default;
 };
 
 // How many floats an optimiser keeps for a row of `dim` values; they start with zeros.

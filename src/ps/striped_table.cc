@@ -38,6 +38,15 @@ Status StripedTable::Add(std::span<const std::int64_t> ids, std::span<const floa
   });
 }
 
+Status StripedTable::Has(std::span<const std::int64_t> ids, std::span<std::uint8_t> out) {
+  if (out.size() != ids.size()) {
+    return Status::Error(Code::kInvalidArgument, "one answer for each id");
+  }
+  return ForRows(ids, Access::kPeek, [&](const Item& item, float* row) {
+    out[item.position] = row == nullptr ? 0 : 1;
+  });
+}
+
 bool StripedTable::Admitted(TouchCounter& counter, const Item& item, Access access) const {
   if (access == Access::kPeek) return false;
   switch (admission_.rule) {

@@ -21,6 +21,7 @@ class StripedTable : public Table {
   Status Push(std::span<const std::int64_t> ids, std::span<const float> gradients,
               float learning_rate) final;
   Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) final;
+  Status Has(std::span<const std::int64_t> ids, std::span<std::uint8_t> out) final;
   void SetTick(std::uint32_t tick) final { tick_.store(tick, std::memory_order_relaxed); }
 
  protected:

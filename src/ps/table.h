@@ -24,6 +24,8 @@ struct AdmissionOptions {
   std::uint32_t touches = 1;          // kAfterTouches: 1 .. 255
   std::size_t counted_ids = 1 << 20;  // kAfterTouches: counters, 8 bytes each; see TouchCounter
   double probability = 1.0;           // kByChance: 0 .. 1
+
+  friend bool operator==(const AdmissionOptions&, const AdmissionOptions&) = default;
 };
 
 enum class LastTouch {
@@ -40,6 +42,8 @@ struct TableOptions {
   AdmissionOptions admission;
   LastTouch last_touch = LastTouch::kForget;
   std::size_t stripes = 64;  // locks; a power of two up to 4096, each good for 16 million rows
+
+  friend bool operator==(const TableOptions&, const TableOptions&) = default;
 };
 
 inline constexpr std::size_t kMaxDim = 4096;
@@ -80,6 +84,9 @@ class Table {
 
   // Adds deltas[i * dim] to the values of ids[i] and leaves the optimiser's state alone.
   virtual Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) = 0;
+
+  // out[i] becomes 1 when ids[i] has a row, otherwise 0. Touches nothing.
+  virtual Status Has(std::span<const std::int64_t> ids, std::span<std::uint8_t> out) = 0;
 
   // The tick that touches are recorded with from now on. Logical and the caller's: steps, hours.
   virtual void SetTick(std::uint32_t tick) = 0;

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "ps/job_spec.h"
+
+namespace paceline::ps {
+
+// The dense floats that one server keeps, with their optimiser: one plane of values and one for
+// each number that the optimiser remembers of a value. Thread-safe; a call sees and leaves whole
+// planes. The caller has checked lengths.
+class DenseStore {
+ public:
+  DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces);
+
+  std::size_t floats() const { return floats_; }
+  std::size_t planes() const { return planes_count_; }
+  std::size_t MemoryBytes() const;
+
+  void Assign(std::span<const float> values);
+  void Read(std::span<float> out) const;
+  // Keeps what was read for Compensated().
+  void ReadAndKeep(std::uint64_t trainer, std::span<float> out);
+
+  // The sum of all trainers' gradients: one step of the optimiser. Statistics become the sum.
+  void ApplySum(std::span<const float> gradient, float learning_rate);
+  // The gradient of one trainer. Statistics move by one part in `trainers` towards what was pushed.
+  void ApplyOne(std::span<const float> gradient, float learning_rate);
+  void Add(std::span<const float> deltas, std::uint64_t divisor);
+
+  // DC-ASGD (Zheng et al., ICML 2017): what the gradient would be at the values of now instead of
+  // those that the trainer pulled, to first order with g * g for the Hessian. The gradient itself
+  // when the trainer has not pulled.
+  std::vector<float> Compensated(std::uint64_t trainer, std::span<const float> gradient) const;
+
+  // For snapshots. Plane 0 has the values.
+  void ReadPlane(std::size_t plane, std::size_t begin, std::span<float> out) const;
+  void WritePlane(std::size_t plane, std::size_t begin, std::span<const float> values);
+  std::uint64_t steps() const;  // of the optimiser
+  void SetSteps(std::uint64_t steps);
+
+ private:
+  // Consecutive floats with the same treatment.
+  struct Range {
+    std::size_t begin = 0;
+    std::size_t count = 0;
+    DenseKind kind = DenseKind::kParameter;
+    float learning_rate_scale = 1;
+  };
+
+  void Step(std::span<const float> gradient, float learning_rate) PACELINE_REQUIRES(mutex_);
+  void StepRange(const Range& range, std::span<const float> gradient, float learning_rate)
+      PACELINE_REQUIRES(mutex_);
+
+  const RowOptimizerOptions optimizer_;
+  const std::uint64_t trainers_;
+  const float compensation_;
+  std::vector<Range> ranges_;
+  std::size_t floats_ = 0;
+  const std::size_t planes_count_;
+
+  mutable Mutex mutex_;
+  std::vector<std::vector<float>> planes_ PACELINE_GUARDED_BY(mutex_);
+  std::uint64_t steps_ PACELINE_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, std::vector<float>> pulled_ PACELINE_GUARDED_BY(mutex_);
+};
+
+}  // namespace paceline::ps

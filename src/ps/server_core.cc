@@ -1,0 +1,327 @@
+#include "ps/server_core.h"
+
+#include <bit>
+#include <cmath>
+#include <condition_variable>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/mutex.h"
+#include "kernel/reduce.h"
+#include "ps/progress.h"
+#include "ps/server_values.h"
+#include "ps/sync_rounds.h"
+
+namespace paceline::ps {
+
+namespace {
+
+// How often a pull that waits asks whether it should stop.
+constexpr std::chrono::milliseconds kAskStopped{20};
+
+Status NotReady(const char* why) { return Status::Error(Code::kUnavailable, why); }
+
+void Count(StalenessHistogram& histogram, std::uint64_t staleness) {
+  const auto place = static_cast<std::size_t>(std::bit_width(staleness));
+  if (histogram.counts.size() <= place) histogram.counts.resize(place + 1);
+  ++histogram.counts[place];
+}
+
+}  // namespace
+
+Result<Wal> ParseWal(std::string_view name) {
+  if (name == "always") return Wal::kAlways;
+  if (name == "group") return Wal::kGroup;
+  if (name == "off") return Wal::kOff;
+  return Status::Error(Code::kInvalidArgument,
+                       fmt::format("no write-ahead log is named '{}': always, group, off", name));
+}
+
+// Locks: `writer_` first, then `state_`. Whatever changes values holds `writer_`; pulls take
+// `state_` for a moment.
+class ServerCore::Impl {
+ public:
+  explicit Impl(const ServerCoreOptions& options) : options_(options) {}
+
+  const ServerRecovery& recovery() const { return recovery_; }
+
+  Status Configure(const JobSpec& spec);
+  Status Initialise(std::span<const float> dense);
+  Result<Pushed> Push(std::span<const std::byte> message);
+  Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped);
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
+  Result<std::uint64_t> NextBatch(std::uint64_t lease);
+  ServerStatus StatusNow() const;
+  void Interrupt();
+
+ private:
+  // What a push changes: itself, or the sums of the rounds that it completes.
+  struct Change {
+    std::vector<PushSum> sums;
+    std::vector<AdmittedRows> admitted;
+  };
+
+  Result<ServerValues*> Configured() const;
+  Result<ServerValues*> Ready() const;
+  Result<Change> Plan(ServerValues& values, const ps::Push& push,
+                      std::span<const std::byte> message) PACELINE_REQUIRES(writer_);
+  Status Apply(ServerValues& values, const ps::Push& push, const Change& change)
+      PACELINE_REQUIRES(writer_);
+  Status Await(std::uint64_t version, const std::function<bool()>& stopped);
+  std::uint64_t AppliedPushes() const PACELINE_REQUIRES(state_) {
+    return progress_.pushes() - waiting_pushes_;
+  }
+
+  const ServerCoreOptions options_;
+  ServerRecovery recovery_;
+
+  Mutex writer_;
+  SyncRounds rounds_ PACELINE_GUARDED_BY(writer_);
+
+  mutable Mutex state_;
+  std::condition_variable_any changed_;
+  std::unique_ptr<ServerValues> values_ PACELINE_GUARDED_BY(state_);  // stays once it is there
+  bool initialised_ PACELINE_GUARDED_BY(state_) = false;
+  bool interrupted_ PACELINE_GUARDED_BY(state_) = false;
+  Status failure_ PACELINE_GUARDED_BY(state_);  // a change was applied by half
+  Progress progress_ PACELINE_GUARDED_BY(state_){0};
+  std::uint64_t waiting_pushes_ PACELINE_GUARDED_BY(state_) = 0;
+  std::uint64_t waiting_bytes_ PACELINE_GUARDED_BY(state_) = 0;
+  std::uint64_t duplicates_ PACELINE_GUARDED_BY(state_) = 0;
+  StalenessHistogram staleness_ PACELINE_GUARDED_BY(state_);
+};
+
+Result<ServerValues*> ServerCore::Impl::Configured() const {
+  const MutexLock lock(state_);
+  PACELINE_TRY(failure_);
+  if (values_ == nullptr) return NotReady("this server does not know its job yet");
+  return values_.get();
+}
+
+Result<ServerValues*> ServerCore::Impl::Ready() const {
+  PACELINE_ASSIGN(ServerValues* const values, Configured());
+  const MutexLock lock(state_);
+  if (!initialised_) return NotReady("this server has no dense values yet");
+  return values;
+}
+
+Status ServerCore::Impl::Configure(const JobSpec& spec) {
+  PACELINE_TRY(CheckJobSpec(spec));
+  const MutexLock writing(writer_);
+  if (const auto values = Configured(); values.ok()) {
+    const std::string difference = JobDifference((*values)->spec(), spec);
+    if (difference.empty()) return {};
+    return Status::Error(Code::kMismatch,
+                         "the job differs from that of this server: " + difference);
+  }
+  PACELINE_ASSIGN(auto values, ServerValues::Open(spec, {.index = options_.index,
+                                                         .servers = options_.servers,
+                                                         .table_store = options_.table_store,
+                                                         .folder = options_.folder,
+                                                         .hot_bytes = options_.hot_bytes}));
+  const MutexLock lock(state_);
+  values_ = std::move(values);
+  progress_ = Progress(spec.trainers);
+  initialised_ = values_->dense().floats() == 0;
+  return {};
+}
+
+Status ServerCore::Impl::Initialise(std::span<const float> dense) {
+  const MutexLock writing(writer_);
+  PACELINE_ASSIGN(ServerValues* const values, Configured());
+  if (dense.size() != values->dense().floats()) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("{} first values: this server has {} dense floats",
+                                     dense.size(), values->dense().floats()));
+  }
+  if (!std::isfinite(kernel::SquaredNorm(dense))) {
+    return Status::Error(Code::kInvalidArgument, "a first dense value is not finite");
+  }
+  const MutexLock lock(state_);
+  if (initialised_) return {};
+  values->dense().Assign(dense);
+  initialised_ = true;
+  return {};
+}
+
+Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> message) {
+  PACELINE_ASSIGN(ps::Push push, DecodePush(message));
+  const MutexLock writing(writer_);
+  PACELINE_ASSIGN(ServerValues* const values, Ready());
+  {
+    const MutexLock lock(state_);
+    PACELINE_ASSIGN(const auto answer, progress_.Check(push));
+    if (answer == PushLedger::Answer::kDuplicate) {
+      ++duplicates_;
+      return Pushed{.duplicate = true};
+    }
+    const bool together = values->spec().apply == Apply::kTogether;
+    if (together && push.batch > progress_.version() + 1) {
+      return Status::Error(Code::kProtocol,
+                           fmt::format("batch {} of trainer {}: others are at {}", push.batch,
+                                       push.lease, progress_.version()));
+    }
+  }
+  PACELINE_TRY(values->Check(push));
+  std::vector<float> compensated;
+  if (values->spec().delay_compensation > 0 && !push.deltas && !push.dense.empty()) {
+    compensated = values->dense().Compensated(push.lease, push.dense);
+    push.dense = compensated;
+    PACELINE_TRY(values->Check(push).Wrap("with its delay compensated"));
+  }
+  {
+    const MutexLock lock(state_);
+    const bool counts = !push.deltas && push.version <= AppliedPushes();
+    if (counts) Count(staleness_, AppliedPushes() - push.version);
+  }
+  PACELINE_ASSIGN(const Change change, Plan(*values, push, message));
+  PACELINE_TRY(Apply(*values, push, change));
+  return Pushed{};
+}
+
+Result<ServerCore::Impl::Change> ServerCore::Impl::Plan(ServerValues& values, const ps::Push& push,
+                                                        std::span<const std::byte> message) {
+  Change change;
+  if (values.spec().apply == Apply::kAtOnce) {
+    change.sums.emplace_back().push = push;
+  } else {
+    MessageBytes copy(message.size() / sizeof(std::uint64_t));
+    std::ranges::copy(message, std::as_writable_bytes(std::span(copy)).begin());
+    rounds_.Add(push.batch, push.lease, std::move(copy));
+    const MutexLock lock(state_);
+    const std::uint64_t end = progress_.VersionAfter(push);
+    for (std::uint64_t batch = progress_.version(); batch < end; ++batch) {
+      change.sums.push_back(rounds_.Sum(batch));
+    }
+  }
+  for (PushSum& sum : change.sums) {
+    PACELINE_ASSIGN(auto admitted, values.KeepAdmitted(sum));
+    for (AdmittedRows& rows : admitted) change.admitted.push_back(std::move(rows));
+  }
+  return change;
+}
+
+Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const Change& change) {
+  Status status;
+  for (const PushSum& sum : change.sums) {
+    if (status.ok()) status = values.Apply(sum.push);
+  }
+  const MutexLock lock(state_);
+  if (!status.ok()) {
+    failure_ = status.Wrap("a push was applied by half");
+    return failure_;
+  }
+  const std::uint64_t before = progress_.version();
+  progress_.Applied(push);
+  for (std::uint64_t batch = before; batch < progress_.version(); ++batch) rounds_.Forget(batch);
+  waiting_pushes_ = rounds_.pushes();
+  waiting_bytes_ = rounds_.bytes();
+  changed_.notify_all();
+  return {};
+}
+
+Status ServerCore::Impl::Await(std::uint64_t version, const std::function<bool()>& stopped) {
+  for (;;) {
+    if (stopped && stopped()) return Status::Error(Code::kAborted, "a pull was called off");
+    const MutexLock lock(state_);
+    if (interrupted_) return Status::Error(Code::kAborted, "the server stops");
+    PACELINE_TRY(failure_);
+    if (progress_.version() >= version) return {};
+    changed_.wait_for(state_, kAskStopped);
+  }
+}
+
+Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
+                                          const std::function<bool()>& stopped) {
+  PACELINE_ASSIGN(ServerValues* const values, Ready());
+  if (request.min_version > 0) {
+    if (values->spec().trainers == 0) {
+      return Status::Error(Code::kInvalidArgument,
+                           "a pull that waits for all trainers, and nobody knows how many");
+    }
+    PACELINE_TRY(Await(request.min_version, stopped));
+  }
+  PullAnswer answer;
+  {
+    const MutexLock lock(state_);
+    answer.version = progress_.version();
+    answer.pushes = {AppliedPushes()};
+  }
+  PACELINE_TRY(values->Pull(request));
+  return answer;
+}
+
+Result<ChangedRows> ServerCore::Impl::PullChanged(std::uint64_t trainer, std::uint32_t table) {
+  PACELINE_ASSIGN(ServerValues* const values, Configured());
+  return values->PullChanged(trainer, table);
+}
+
+Result<std::uint64_t> ServerCore::Impl::NextBatch(std::uint64_t lease) {
+  PACELINE_TRY(Configured().status());
+  const MutexLock lock(state_);
+  return progress_.NextBatch(lease);
+}
+
+ServerStatus ServerCore::Impl::StatusNow() const {
+  ServerStatus status;
+  const ServerValues* values = nullptr;
+  {
+    const MutexLock lock(state_);
+    values = values_.get();
+    status.configured = values_ != nullptr;
+    status.initialised = initialised_;
+    status.version = progress_.version();
+    status.pushes = progress_.pushes();
+    status.duplicates = duplicates_;
+    status.waiting_bytes = waiting_bytes_;
+    status.staleness = staleness_;
+  }
+  if (values == nullptr) return status;
+  status.rows = values->Rows();
+  status.dense_floats = values->dense().floats();
+  status.table_bytes = values->TableBytes();
+  status.dense_bytes = values->dense().MemoryBytes();
+  return status;
+}
+
+void ServerCore::Impl::Interrupt() {
+  const MutexLock lock(state_);
+  interrupted_ = true;
+  changed_.notify_all();
+}
+
+Result<std::unique_ptr<ServerCore>> ServerCore::Open(const ServerCoreOptions& options) {
+  if (options.servers == 0 || options.index >= options.servers) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("server {} of {}", options.index, options.servers));
+  }
+  return std::unique_ptr<ServerCore>(new ServerCore(std::make_unique<Impl>(options)));
+}
+
+ServerCore::ServerCore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ServerCore::~ServerCore() = default;
+
+const ServerRecovery& ServerCore::recovery() const { return impl_->recovery(); }
+Status ServerCore::Configure(const JobSpec& spec) { return impl_->Configure(spec); }
+Status ServerCore::Initialise(std::span<const float> dense) { return impl_->Initialise(dense); }
+Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message) {
+  return impl_->Push(message);
+}
+void ServerCore::WhenDurable(std::uint64_t /*record*/, std::function<void(const Status&)> done) {
+  done({});
+}
+Result<PullAnswer> ServerCore::Pull(const PullRequest& request,
+                                    const std::function<bool()>& stopped) {
+  return impl_->Pull(request, stopped);
+}
+Result<ChangedRows> ServerCore::PullChanged(std::uint64_t trainer, std::uint32_t table) {
+  return impl_->PullChanged(trainer, table);
+}
+Result<std::uint64_t> ServerCore::NextBatch(std::uint64_t lease) { return impl_->NextBatch(lease); }
+Status ServerCore::Snapshot() { return {}; }
+bool ServerCore::WantsSnapshot() const { return false; }
+ServerStatus ServerCore::StatusNow() const { return impl_->StatusNow(); }
+void ServerCore::Interrupt() { impl_->Interrupt(); }
+
+}  // namespace paceline::ps

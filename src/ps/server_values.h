@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ps/change_recorder.h"
+#include "ps/dense_store.h"
+#include "ps/job_spec.h"
+#include "ps/store.h"
+#include "ps/sync_rounds.h"
+#include "ps/table.h"
+
+namespace paceline::ps {
+
+struct ServerValuesOptions {
+  std::uint32_t index = 0;
+  std::uint32_t servers = 1;
+  std::string table_store = "memory";  // or rocksdb
+  std::string folder;                  // rocksdb: scratch goes below; exists
+  std::size_t hot_bytes = std::size_t{256} << 20;
+};
+
+// Rows of one table that were made because they were touched often enough.
+struct AdmittedRows {
+  std::uint32_t table = 0;
+  std::vector<std::int64_t> ids;
+};
+
+// The tables and dense floats of a job that one server keeps. Thread-safe, but one push at a time
+// is applied. Does not know ledgers, logs and rounds.
+class ServerValues {
+ public:
+  // `spec` is one that CheckJobSpec() likes.
+  static Result<std::unique_ptr<ServerValues>> Open(const JobSpec& spec,
+                                                    const ServerValuesOptions& options);
+
+  const JobSpec& spec() const { return spec_; }
+  const ServerValuesOptions& options() const { return options_; }
+  DenseStore& dense() { return dense_; }
+  const DenseStore& dense() const { return dense_; }
+  Table& table(std::size_t number) { return *tables_[number]; }
+
+  // kProtocol for what does not fit the job or this server; kInvalidArgument for a number that is
+  // not finite: one would spread over all trainers.
+  Status Check(const Push& push) const;
+
+  // A push of one trainer, or the sum of a round when the job's trainers are applied together.
+  // After an error a part is applied.
+  Status Apply(const Push& push);
+
+  // Rows of tables that admit after touches are made by pulls, which no log has. Leaves only those
+  // in `push` that have a row now, and returns them: whoever replays the push calls Admit() with
+  // them before. `sum` gets the memory.
+  Result<std::vector<AdmittedRows>> KeepAdmitted(PushSum& sum);
+  Status Admit(const AdmittedRows& rows);
+
+  // Fills what `request` asks for and does not wait.
+  Status Pull(const PullRequest& request);
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
+
+  std::uint64_t Rows() const;
+  std::size_t TableBytes() const;
+
+ private:
+  ServerValues(const JobSpec& spec, const ServerValuesOptions& options);
+
+  Status CheckTable(std::uint32_t table) const;
+  Status CheckIds(std::uint32_t table, std::span<const std::int64_t> ids) const;
+  Status CheckPart(const TablePart& part) const;
+  std::string NameOf(std::uint32_t table) const;
+  Status ApplyPart(const Push& push, const TablePart& part);
+
+  const JobSpec spec_;
+  const ServerValuesOptions options_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  DenseStore dense_;
+  ChangeRecorder changes_;
+};
+
+}  // namespace paceline::ps

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ps/push_message.h"
+
+namespace paceline::ps {
+
+// The sum of several pushes, with the memory that its spans point to. Moves, does not copy.
+struct PushSum {
+  Push push;
+  std::vector<std::vector<std::int64_t>> ids;
+  std::vector<std::vector<float>> values;
+  std::vector<float> dense;
+};
+
+// Adds `leaves`, all as long as `sum`, in the order of the fixed tree over them. At least one.
+class TreeAdder {
+ public:
+  void Add(std::span<const std::span<const float>> leaves, std::span<float> sum);
+
+ private:
+  std::vector<float> scratch_;
+};
+
+// Pushes that wait until all trainers have sent theirs of the same batch. Thread-compatible. Who
+// has to send one is the caller's knowledge.
+class SyncRounds {
+ public:
+  // `message` is one that DecodePush takes, of a batch and trainer that it has not got.
+  void Add(std::uint64_t batch, std::uint64_t trainer, MessageBytes message);
+
+  // The sum of a batch over those who pushed it, in the order of trainers; a row over those who
+  // pushed the row. Ids come in ascending order. The learning rate is the first trainer's.
+  PushSum Sum(std::uint64_t batch) const;
+  // After its sum was applied.
+  void Forget(std::uint64_t batch) { rounds_.erase(batch); }
+
+  std::size_t pushes() const;
+  std::size_t bytes() const;
+  using Visitor = std::function<Status(std::span<const std::byte> message)>;
+  Status ForEach(const Visitor& visit) const;
+
+ private:
+  using Round = std::map<std::uint64_t, MessageBytes>;  // by trainer
+  std::map<std::uint64_t, Round> rounds_;               // by batch
+};
+
+}  // namespace paceline::ps
