@@ -1,6 +1,9 @@
 #include "fused/round_rows.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "kernel/reduce.h"
 
 namespace paceline::fused {
 
@@ -79,6 +82,11 @@ std::vector<ps::TablePart> RoundRows::Gradients() const {
                      .values = table.sums});
   }
   return parts;
+}
+
+bool RoundRows::Finite() const {
+  return std::ranges::all_of(
+      tables_, [](const Table& table) { return std::isfinite(kernel::SquaredNorm(table.sums)); });
 }
 
 }  // namespace paceline::fused

@@ -33,6 +33,7 @@ class RoundRows {
 
   // The sums. Views of this object.
   std::vector<ps::TablePart> Gradients() const;
+  bool Finite() const;  // all sums
 
  private:
   struct Table {

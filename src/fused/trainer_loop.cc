@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "kernel/reduce.h"
+
 namespace paceline::fused {
 
 namespace {
@@ -91,7 +93,8 @@ Result<StepOutcome> TrainerLoop::NextRound() {
         options_.mode == Mode::kSync ? share.plan.StepSamples(Step(steps_)) : outcome.samples;
     const sparse::StepLoss loss = Compute(1 / static_cast<float>(whole));
     outcome.loss = MeanOf(loss);
-    outcome.applied = std::isfinite(loss.sum);
+    outcome.applied = std::isfinite(loss.sum) && rows_.Finite() &&
+                      std::isfinite(kernel::SquaredNorm(dense_gradient_));
   }
   // Without gradients it still says that this trainer has done its part of the round.
   PACELINE_TRY(

@@ -50,6 +50,9 @@ class Cluster {
         core_(ps::ServerCore::Open({}).value()),
         store_(*core_) {
     EXPECT_THAT(core_->Configure(spec_), IsOk());
+    std::vector<float> dense(spec_.DenseFloats());
+    model_.model->InitialiseDense(config.seed, dense);
+    EXPECT_THAT(store_.Initialise(dense), IsOk());
   }
 
   std::unique_ptr<TrainerLoop> Open(sparse::FusedModel& model, std::uint64_t rank) {
