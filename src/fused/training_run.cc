@@ -54,7 +54,7 @@ class Run {
   Result<RunSummary> Train();
 
  private:
-  bool Leads() const { return context_.rank == 0; }
+  bool Leads() const { return context_.place.rank == 0; }
   bool Stopping() const { return environment_.stop_signal() != 0; }
   std::uint64_t Samples() const { return share_.SamplesAfter(loop_->steps()); }
 
@@ -97,8 +97,8 @@ Status Run::Open() {
   PACELINE_ASSIGN(const algo::BatchPlan plan, PlanOf(config_, model_.model->dataset_size()));
   PACELINE_ASSIGN(const auto schedule, ScheduleOf(config_, plan.Steps()));
   share_ = {.plan = plan,
-            .rank = context_.rank,
-            .world = context_.world,
+            .rank = context_.place.rank,
+            .world = context_.place.world,
             .steps_per_round = StepsPerRound(config_, mode)};
   PACELINE_ASSIGN(loop_, TrainerLoop::Open(*model_.model, context_.spec, context_.store,
                                            {.mode = mode,
@@ -144,7 +144,7 @@ void Run::RecordStart() {
                            .Add("total_samples", share_.plan.total_samples)
                            .Add("group", environment_.group));
   PACELINE_LOG(Info, "training {} from step {} to {} as trainer {} of {}", config_.model,
-               loop_->steps(), share_.plan.Steps(), context_.rank, context_.world);
+               loop_->steps(), share_.plan.Steps(), context_.place.rank, context_.place.world);
 }
 
 Status Run::TrainUntilEnd() {
@@ -237,7 +237,7 @@ Status Run::EvaluateNow() {
   const job::PhaseScope scope(environment_.clock, loop_->phases(), job::Phase::kEvaluate);
   auto result =
       Evaluate(model_, context_.store,
-               {.trainer = context_.rank, .min_version = loop_->VersionNow(), .stop = [this] {
+               {.trainer = context_.place.rank, .min_version = loop_->VersionNow(), .stop = [this] {
                   return Stopping();
                 }});
   if (!result.ok() && result.status().code() == Code::kAborted && Stopping()) return {};
@@ -292,7 +292,7 @@ Status Run::Finish() {
 Result<std::string> Run::HashDense() {
   std::vector<float> dense(context_.spec.DenseFloats());
   if (dense.empty()) return std::string();
-  ps::PullRequest request{.trainer = context_.rank,
+  ps::PullRequest request{.trainer = context_.place.rank,
                           .min_version = loop_->VersionNow(),
                           .touch = ps::Touch::kPeek,
                           .rows = {},
@@ -379,15 +379,28 @@ Result<RunSummary> TrainLocally(const TrainConfig& config, const RunEnvironment&
   disk::PosixFileSystem file_system;
   // A process that dies takes trainer and parameters with it and repeats what came after the last
   // snapshot, as any local training does: a log of every push would only cost time.
-  PACELINE_ASSIGN(const auto core, ps::ServerCore::Open({.file_system = &file_system,
-                                                         .folder = folder,
-                                                         .wal = ps::Wal::kOff,
-                                                         .load_from = {},
-                                                         .table_store = config.table_store}));
+  PACELINE_ASSIGN(
+      const auto core,
+      ps::ServerCore::Open(
+          {.file_system = &file_system, .folder = folder, .wal = ps::Wal::kOff, .load_from = {}}));
   PACELINE_TRY(core->Configure(spec).Wrap("resuming " + config.run));
   ps::LocalStore store(*core);
-  return RunTrainer(config, environment, model,
-                    {.store = store, .spec = spec, .save = [&] { return core->Snapshot(); }}, *log);
+  return RunTrainer(
+      config, environment, model,
+      {.place = {}, .store = store, .spec = spec, .save = [&] { return core->Snapshot(); }}, *log);
+}
+
+Result<RunSummary> TrainWithServers(const TrainConfig& config, const RunEnvironment& environment,
+                                    const TrainerPlace& place, const Connect& connect) {
+  PACELINE_ASSIGN(const ModelWithData model, MakeModel(config));
+  PACELINE_ASSIGN(const ps::JobSpec spec, DescribeJob(config, model, place.world));
+  PACELINE_ASSIGN(const auto store, connect(spec));
+  std::unique_ptr<RunLog> log = RunLog::Silent(environment);
+  if (place.rank == 0) {
+    PACELINE_ASSIGN(log, RunLog::Open(config, environment, RunLog::Lock::kLauncher));
+  }
+  return RunTrainer(config, environment, model, {.place = place, .store = *store, .spec = spec},
+                    *log);
 }
 
 }  // namespace paceline::fused

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "base/status.h"
 #include "fused/model_factory.h"
@@ -19,10 +20,14 @@ namespace paceline::fused {
 Result<job::RunSummary> TrainLocally(const job::TrainConfig& config,
                                      const RunEnvironment& environment);
 
-// Which trainer this is, and where the parameters live.
-struct TrainerContext {
+// Which of how many trainers this is.
+struct TrainerPlace {
   std::uint64_t rank = 0;
   std::uint64_t world = 1;
+};
+
+struct TrainerContext {
+  TrainerPlace place;
   ps::Store& store;                        // of a job that was configured with `spec`
   const ps::JobSpec& spec;                 // of DescribeJob()
   std::function<Status()> save = nullptr;  // makes the state durable; none: servers see to it
@@ -35,5 +40,12 @@ struct TrainerContext {
 Result<job::RunSummary> RunTrainer(const job::TrainConfig& config,
                                    const RunEnvironment& environment, const ModelWithData& model,
                                    const TrainerContext& context, RunLog& log);
+
+// The same for one of `world` trainers whose parameters live elsewhere. `connect` reaches them and
+// makes sure that they are of this job. Whoever started the trainers holds the run's lock.
+using Connect = std::function<Result<std::unique_ptr<ps::Store>>(const ps::JobSpec& spec)>;
+Result<job::RunSummary> TrainWithServers(const job::TrainConfig& config,
+                                         const RunEnvironment& environment,
+                                         const TrainerPlace& place, const Connect& connect);
 
 }  // namespace paceline::fused
