@@ -101,15 +101,18 @@ TestServers::TestServers(std::uint32_t servers, const ServerCoreOptions& options
   }
 }
 
-void TestServers::Begin(const JobSpec& spec) {
+Status TestServers::TryBegin(const JobSpec& spec) {
   spec_ = spec;
   std::vector<float> dense(spec.DenseFloats());
   for (std::size_t i = 0; i < dense.size(); ++i) dense[i] = static_cast<float>(i) / 64;
   for (std::uint32_t index = 0; index < size(); ++index) {
-    EXPECT_THAT(cores_[index]->Configure(spec), IsOk());
-    EXPECT_THAT(cores_[index]->Initialise(DenseOf(spec, size(), index, dense)), IsOk());
+    PACELINE_TRY(cores_[index]->Configure(spec));
+    PACELINE_TRY(cores_[index]->Initialise(DenseOf(spec, size(), index, dense)));
   }
+  return {};
 }
+
+void TestServers::Begin(const JobSpec& spec) { EXPECT_THAT(TryBegin(spec), IsOk()); }
 
 void TestServers::Push(const TestPush& push) {
   for (std::uint32_t index = 0; index < size(); ++index) {

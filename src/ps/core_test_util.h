@@ -42,8 +42,10 @@ class TestServers {
  public:
   // `options` is completed with index and number; fails the test when one does not open.
   TestServers(std::uint32_t servers, const ServerCoreOptions& options);
+  explicit TestServers(std::unique_ptr<ServerCore> only) { cores_.push_back(std::move(only)); }
 
   // Configures and initialises all: dense value i becomes i / 64.
+  Status TryBegin(const JobSpec& spec);
   void Begin(const JobSpec& spec);
   // Fails the test when a server refuses it.
   void Push(const TestPush& push);

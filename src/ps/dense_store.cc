@@ -6,9 +6,7 @@
 
 namespace paceline::ps {
 
-namespace {
-
-std::size_t PlanesOf(RowOptimizerKind kind) {
+std::size_t DensePlanes(RowOptimizerKind kind) {
   switch (kind) {
     case RowOptimizerKind::kSgd: return 1;
     case RowOptimizerKind::kMomentum:
@@ -19,13 +17,11 @@ std::size_t PlanesOf(RowOptimizerKind kind) {
   return 1;
 }
 
-}  // namespace
-
 DenseStore::DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces)
     : optimizer_(spec.dense_optimizer),
       trainers_(spec.trainers),
       compensation_(spec.delay_compensation),
-      planes_count_(PlanesOf(spec.dense_optimizer.kind)) {
+      planes_count_(DensePlanes(spec.dense_optimizer.kind)) {
   ranges_.reserve(pieces.size());
   for (const DensePiece& piece : pieces) {
     const DenseTensor& tensor = spec.dense[piece.tensor];

@@ -11,6 +11,9 @@
 
 namespace paceline::ps {
 
+// Planes of DenseStore.
+std::size_t DensePlanes(RowOptimizerKind kind);
+
 // The dense floats that one server keeps, with their optimiser: one plane of values and one for
 // each number that the optimiser remembers of a value. Thread-safe; a call sees and leaves whole
 // planes. The caller has checked lengths.

@@ -27,6 +27,18 @@ std::uint64_t Progress::VersionAfter(const Push& push) const {
   return batches_.empty() ? 0 : VersionWith(push.lease, push.batch + 1, push.last);
 }
 
+bool Progress::Explains(const SyncRounds& rounds, bool together) const {
+  std::size_t expected = 0;
+  for (std::size_t trainer = 0; together && trainer < batches_.size(); ++trainer) {
+    const std::uint64_t has = batches_[trainer];
+    if (has > version_ && has - version_ > 2) return false;
+    for (std::uint64_t batch = version_; batch < has; ++batch, ++expected) {
+      if (!rounds.Has(batch, trainer)) return false;
+    }
+  }
+  return rounds.pushes() == expected;
+}
+
 // Those who have finished hold nobody up; when all have, everything is there.
 std::uint64_t Progress::VersionWith(std::uint64_t trainer, std::uint64_t batches,
                                     bool finished) const {
@@ -60,6 +72,9 @@ Progress Progress::Read(wire::ByteReader& reader, std::uint64_t trainers) {
     if (progress.finished_[i] > 1) reader.Fail();
   }
   progress.version_ = reader.Number<std::uint64_t>();
+  const std::uint64_t version =
+      trainers == 0 ? 0 : progress.VersionWith(trainers, 0, false);  // nobody pushes now
+  if (progress.version_ != version) reader.Fail();
   return progress;
 }
 

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "ps/push_ledger.h"
 #include "ps/push_message.h"
+#include "ps/sync_rounds.h"
 #include "wire/bytes.h"
 
 namespace paceline::ps {
@@ -22,6 +23,10 @@ class Progress {
   void Applied(const Push& push);
   // What version() will be after Applied().
   std::uint64_t VersionAfter(const Push& push) const;
+
+  // Whether exactly these pushes wait: those of batches that not all trainers have sent, at most
+  // two of a trainer; none when pushes do not wait.
+  bool Explains(const SyncRounds& rounds, bool together) const;
 
   // Batches below this are there of every trainer that has so many.
   std::uint64_t version() const { return version_; }

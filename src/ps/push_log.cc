@@ -98,6 +98,20 @@ Result<std::uint64_t> Recover(const PushLogOptions& options, std::uint64_t first
 
 }  // namespace
 
+Result<std::uint64_t> CountRecords(disk::FileSystem& fs, const std::string& folder,
+                                   std::uint64_t first) {
+  PACELINE_ASSIGN(const auto segments, ListSegments(fs, folder));
+  std::uint64_t records = 0;
+  for (const std::uint64_t segment : segments) {
+    if (segment < first) continue;
+    PACELINE_ASSIGN(const SegmentContent content,
+                    ReadSegment(fs, SegmentPath(folder, segment), segment,
+                                [](const LogRecord&) { return Status(); }));
+    records += content.records;
+  }
+  return records;
+}
+
 Result<std::unique_ptr<PushLog>> PushLog::Open(const PushLogOptions& options, std::uint64_t first,
                                                const RecordVisitor& replay, LogRecovery& recovery) {
   PACELINE_ASSIGN(const std::uint64_t next, Recover(options, first, replay, recovery));

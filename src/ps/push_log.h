@@ -35,6 +35,11 @@ struct LogRecovery {
   std::uint64_t torn_bytes = 0;  // of records that were never complete; kept in a file *.broken
 };
 
+// Records in segment `first` of a folder and those behind it. Changes nothing; a record that was
+// being written does not count.
+Result<std::uint64_t> CountRecords(disk::FileSystem& fs, const std::string& folder,
+                                   std::uint64_t first);
+
 // A server's write-ahead log: changes that were told durable are there after any crash. Records are
 // numbered from 1 in the order of Append. After an error of the disk the log is lost for good, and
 // everything returns that error. Thread-safe; one thread of its own. Does not know what records

@@ -1,17 +1,14 @@
 #include "ps/server_core.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <condition_variable>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/mutex.h"
 #include "kernel/reduce.h"
-#include "ps/progress.h"
-#include "ps/server_values.h"
-#include "ps/sync_rounds.h"
+#include "ps/server_core_impl.h"
 
 namespace paceline::ps {
 
@@ -38,60 +35,6 @@ Result<Wal> ParseWal(std::string_view name) {
                        fmt::format("no write-ahead log is named '{}': always, group, off", name));
 }
 
-// Locks: `writer_` first, then `state_`. Whatever changes values holds `writer_`; pulls take
-// `state_` for a moment.
-class ServerCore::Impl {
- public:
-  explicit Impl(const ServerCoreOptions& options) : options_(options) {}
-
-  const ServerRecovery& recovery() const { return recovery_; }
-
-  Status Configure(const JobSpec& spec);
-  Status Initialise(std::span<const float> dense);
-  Result<Pushed> Push(std::span<const std::byte> message);
-  Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped);
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
-  Result<std::uint64_t> NextBatch(std::uint64_t lease);
-  ServerStatus StatusNow() const;
-  void Interrupt();
-
- private:
-  // What a push changes: itself, or the sums of the rounds that it completes.
-  struct Change {
-    std::vector<PushSum> sums;
-    std::vector<AdmittedRows> admitted;
-  };
-
-  Result<ServerValues*> Configured() const;
-  Result<ServerValues*> Ready() const;
-  Result<Change> Plan(ServerValues& values, const ps::Push& push,
-                      std::span<const std::byte> message) PACELINE_REQUIRES(writer_);
-  Status Apply(ServerValues& values, const ps::Push& push, const Change& change)
-      PACELINE_REQUIRES(writer_);
-  Status Await(std::uint64_t version, const std::function<bool()>& stopped);
-  std::uint64_t AppliedPushes() const PACELINE_REQUIRES(state_) {
-    return progress_.pushes() - waiting_pushes_;
-  }
-
-  const ServerCoreOptions options_;
-  ServerRecovery recovery_;
-
-  Mutex writer_;
-  SyncRounds rounds_ PACELINE_GUARDED_BY(writer_);
-
-  mutable Mutex state_;
-  std::condition_variable_any changed_;
-  std::unique_ptr<ServerValues> values_ PACELINE_GUARDED_BY(state_);  // stays once it is there
-  bool initialised_ PACELINE_GUARDED_BY(state_) = false;
-  bool interrupted_ PACELINE_GUARDED_BY(state_) = false;
-  Status failure_ PACELINE_GUARDED_BY(state_);  // a change was applied by half
-  Progress progress_ PACELINE_GUARDED_BY(state_){0};
-  std::uint64_t waiting_pushes_ PACELINE_GUARDED_BY(state_) = 0;
-  std::uint64_t waiting_bytes_ PACELINE_GUARDED_BY(state_) = 0;
-  std::uint64_t duplicates_ PACELINE_GUARDED_BY(state_) = 0;
-  StalenessHistogram staleness_ PACELINE_GUARDED_BY(state_);
-};
-
 Result<ServerValues*> ServerCore::Impl::Configured() const {
   const MutexLock lock(state_);
   PACELINE_TRY(failure_);
@@ -109,22 +52,24 @@ Result<ServerValues*> ServerCore::Impl::Ready() const {
 Status ServerCore::Impl::Configure(const JobSpec& spec) {
   PACELINE_TRY(CheckJobSpec(spec));
   const MutexLock writing(writer_);
-  if (const auto values = Configured(); values.ok()) {
+  const auto values = Configured();
+  if (values.ok()) {
     const std::string difference = JobDifference((*values)->spec(), spec);
     if (difference.empty()) return {};
     return Status::Error(Code::kMismatch,
                          "the job differs from that of this server: " + difference);
   }
-  PACELINE_ASSIGN(auto values, ServerValues::Open(spec, {.index = options_.index,
-                                                         .servers = options_.servers,
-                                                         .table_store = options_.table_store,
-                                                         .folder = options_.folder,
-                                                         .hot_bytes = options_.hot_bytes}));
-  const MutexLock lock(state_);
-  values_ = std::move(values);
-  progress_ = Progress(spec.trainers);
-  initialised_ = values_->dense().floats() == 0;
-  return {};
+  if (values.status().code() != Code::kUnavailable) return values.status();
+  ServerState state;
+  PACELINE_ASSIGN(state.values, ServerValues::Open(spec, ValuesOptions()));
+  state.initialised = state.values->dense().floats() == 0;
+  state.progress = Progress(spec.trainers);
+  PACELINE_ASSIGN(
+      const std::uint64_t record,
+      Log(ChangeType::kJob,
+          EncodeServerJob({.index = options_.index, .servers = options_.servers, .spec = spec})));
+  Adopt(std::move(state));
+  return AwaitDurable(record);
 }
 
 Status ServerCore::Impl::Initialise(std::span<const float> dense) {
@@ -138,11 +83,14 @@ Status ServerCore::Impl::Initialise(std::span<const float> dense) {
   if (!std::isfinite(kernel::SquaredNorm(dense))) {
     return Status::Error(Code::kInvalidArgument, "a first dense value is not finite");
   }
-  const MutexLock lock(state_);
-  if (initialised_) return {};
+  if (Ready().ok()) return {};
+  PACELINE_ASSIGN(const std::uint64_t record, Log(ChangeType::kInitialise, std::as_bytes(dense)));
   values->dense().Assign(dense);
-  initialised_ = true;
-  return {};
+  {
+    const MutexLock lock(state_);
+    initialised_ = true;
+  }
+  return AwaitDurable(record);
 }
 
 Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> message) {
@@ -154,7 +102,7 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> mes
     PACELINE_ASSIGN(const auto answer, progress_.Check(push));
     if (answer == PushLedger::Answer::kDuplicate) {
       ++duplicates_;
-      return Pushed{.duplicate = true};
+      return Pushed{.duplicate = true, .record = LastRecord()};
     }
     const bool together = values->spec().apply == Apply::kTogether;
     if (together && push.batch > progress_.version() + 1) {
@@ -164,20 +112,39 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> mes
     }
   }
   PACELINE_TRY(values->Check(push));
+  // What is logged is what is applied: pulls, which delays depend on, are not in the log.
   std::vector<float> compensated;
+  MessageBytes compensated_message;
   if (values->spec().delay_compensation > 0 && !push.deltas && !push.dense.empty()) {
     compensated = values->dense().Compensated(push.lease, push.dense);
     push.dense = compensated;
     PACELINE_TRY(values->Check(push).Wrap("with its delay compensated"));
+    compensated_message = EncodePush(push);
+    message = AsBytes(compensated_message);
   }
   {
     const MutexLock lock(state_);
     const bool counts = !push.deltas && push.version <= AppliedPushes();
     if (counts) Count(staleness_, AppliedPushes() - push.version);
   }
-  PACELINE_ASSIGN(const Change change, Plan(*values, push, message));
+  Change change;
+  const auto record = PlanAndLog(*values, push, message, change);
+  if (!record.ok()) {
+    rounds_.Remove(push.batch, push.lease);  // it has not come, and may come again
+    return record.status();
+  }
   PACELINE_TRY(Apply(*values, push, change));
-  return Pushed{};
+  return Pushed{.duplicate = false, .record = *record};
+}
+
+Result<std::uint64_t> ServerCore::Impl::PlanAndLog(ServerValues& values, const ps::Push& push,
+                                                   std::span<const std::byte> message,
+                                                   Change& change) {
+  PACELINE_ASSIGN(change, Plan(values, push, message));
+  for (const AdmittedRows& rows : change.admitted) {
+    PACELINE_TRY(Log(ChangeType::kAdmitted, EncodeAdmitted(rows)).status());
+  }
+  return Log(ChangeType::kPush, message);
 }
 
 Result<ServerCore::Impl::Change> ServerCore::Impl::Plan(ServerValues& values, const ps::Push& push,
@@ -277,6 +244,8 @@ ServerStatus ServerCore::Impl::StatusNow() const {
     status.waiting_bytes = waiting_bytes_;
     status.staleness = staleness_;
   }
+  status.log_bytes = log_bytes_;
+  status.snapshots = snapshots_;
   if (values == nullptr) return status;
   status.rows = values->Rows();
   status.dense_floats = values->dense().floats();
@@ -296,7 +265,9 @@ Result<std::unique_ptr<ServerCore>> ServerCore::Open(const ServerCoreOptions& op
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("server {} of {}", options.index, options.servers));
   }
-  return std::unique_ptr<ServerCore>(new ServerCore(std::make_unique<Impl>(options)));
+  auto impl = std::make_unique<Impl>(options);
+  PACELINE_TRY(impl->Recover());
+  return std::unique_ptr<ServerCore>(new ServerCore(std::move(impl)));
 }
 
 ServerCore::ServerCore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -308,8 +279,8 @@ Status ServerCore::Initialise(std::span<const float> dense) { return impl_->Init
 Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message) {
   return impl_->Push(message);
 }
-void ServerCore::WhenDurable(std::uint64_t /*record*/, std::function<void(const Status&)> done) {
-  done({});
+void ServerCore::WhenDurable(std::uint64_t record, std::function<void(const Status&)> done) {
+  impl_->WhenDurable(record, std::move(done));
 }
 Result<PullAnswer> ServerCore::Pull(const PullRequest& request,
                                     const std::function<bool()>& stopped) {
@@ -319,8 +290,8 @@ Result<ChangedRows> ServerCore::PullChanged(std::uint64_t trainer, std::uint32_t
   return impl_->PullChanged(trainer, table);
 }
 Result<std::uint64_t> ServerCore::NextBatch(std::uint64_t lease) { return impl_->NextBatch(lease); }
-Status ServerCore::Snapshot() { return {}; }
-bool ServerCore::WantsSnapshot() const { return false; }
+Status ServerCore::Snapshot() { return impl_->Snapshot(); }
+bool ServerCore::WantsSnapshot() const { return impl_->WantsSnapshot(); }
 ServerStatus ServerCore::StatusNow() const { return impl_->StatusNow(); }
 void ServerCore::Interrupt() { impl_->Interrupt(); }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ps/change_payload.h"
 #include "ps/change_recorder.h"
 #include "ps/dense_store.h"
 #include "ps/job_spec.h"
@@ -23,12 +24,6 @@ struct ServerValuesOptions {
   std::string table_store = "memory";  // or rocksdb
   std::string folder;                  // rocksdb: scratch goes below; exists
   std::size_t hot_bytes = std::size_t{256} << 20;
-};
-
-// Rows of one table that were made because they were touched often enough.
-struct AdmittedRows {
-  std::uint32_t table = 0;
-  std::vector<std::int64_t> ids;
 };
 
 // The tables and dense floats of a job that one server keeps. Thread-safe, but one push at a time

@@ -102,6 +102,18 @@ void SyncRounds::Add(std::uint64_t batch, std::uint64_t trainer, MessageBytes me
   PACELINE_CHECK(is_new, "each push of a round comes once");
 }
 
+void SyncRounds::Remove(std::uint64_t batch, std::uint64_t trainer) {
+  const auto round = rounds_.find(batch);
+  if (round == rounds_.end()) return;
+  round->second.erase(trainer);
+  if (round->second.empty()) rounds_.erase(round);
+}
+
+bool SyncRounds::Has(std::uint64_t batch, std::uint64_t trainer) const {
+  const auto round = rounds_.find(batch);
+  return round != rounds_.end() && round->second.contains(trainer);
+}
+
 PushSum SyncRounds::Sum(std::uint64_t batch) const {
   PushSum sum;
   const auto found = rounds_.find(batch);

@@ -36,6 +36,9 @@ class SyncRounds {
   // `message` is one that DecodePush takes, of a batch and trainer that it has not got.
   void Add(std::uint64_t batch, std::uint64_t trainer, MessageBytes message);
 
+  void Remove(std::uint64_t batch, std::uint64_t trainer);
+  bool Has(std::uint64_t batch, std::uint64_t trainer) const;
+
   // The sum of a batch over those who pushed it, in the order of trainers; a row over those who
   // pushed the row. Ids come in ascending order. The learning rate is the first trainer's.
   PushSum Sum(std::uint64_t batch) const;

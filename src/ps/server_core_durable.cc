@@ -1,0 +1,187 @@
+// What a server's core does with its folder: log, snapshots and recovery.
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "ps/change_payload.h"
+#include "ps/other_servers.h"
+#include "ps/server_core_impl.h"
+#include "ps/snapshot_writer.h"
+
+namespace paceline::ps {
+
+namespace {
+
+Status Damaged(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
+
+}  // namespace
+
+ServerValuesOptions ServerCore::Impl::ValuesOptions() const {
+  return {.index = options_.index,
+          .servers = options_.servers,
+          .table_store = options_.table_store,
+          .folder = options_.folder,
+          .hot_bytes = options_.hot_bytes};
+}
+
+void ServerCore::Impl::Adopt(ServerState state) {
+  rounds_ = std::move(state.rounds);
+  const MutexLock lock(state_);
+  values_ = std::move(state.values);
+  initialised_ = state.initialised;
+  progress_ = std::move(state.progress);
+  waiting_pushes_ = rounds_.pushes();
+  waiting_bytes_ = rounds_.bytes();
+}
+
+Result<std::uint64_t> ServerCore::Impl::Log(ChangeType type, std::span<const std::byte> payload) {
+  if (log_ == nullptr || options_.wal == Wal::kOff) return std::uint64_t{0};
+  log_bytes_ += payload.size() + kRecordOverhead;
+  return log_->Append(type, payload);
+}
+
+Status ServerCore::Impl::AwaitDurable(std::uint64_t record) {
+  return record == 0 ? Status() : log_->records().AwaitDurable(record);
+}
+
+void ServerCore::Impl::WhenDurable(std::uint64_t record, std::function<void(const Status&)> done) {
+  if (record == 0 || log_ == nullptr) {
+    done({});
+  } else {
+    log_->records().WhenDurable(record, std::move(done));
+  }
+}
+
+// The newest snapshot, then what the log has behind it.
+Status ServerCore::Impl::Recover() {
+  const MutexLock writing(writer_);
+  disk::FileSystem* const fs = options_.file_system;
+  if (fs == nullptr && !(options_.folder.empty() && options_.load_from.empty())) {
+    return Status::Error(Code::kInvalidArgument, "a folder needs a file system");
+  }
+  std::uint64_t first = 1;
+  if (!options_.folder.empty()) {
+    PACELINE_ASSIGN(const auto snapshots, ListSnapshots(*fs, options_.folder));
+    if (!snapshots.empty()) {
+      first = snapshots.back();
+      PACELINE_ASSIGN(ServerState state,
+                      LoadSnapshot(*fs, options_.folder, first, ValuesOptions()));
+      Adopt(std::move(state));
+      recovery_.snapshot = true;
+    }
+    const auto group = options_.wal == Wal::kAlways ? std::chrono::milliseconds(0) : options_.group;
+    LogRecovery found;
+    PACELINE_ASSIGN(log_, ChangeLog::Open(
+                              {.file_system = fs, .folder = options_.folder, .group = group}, first,
+                              [this](ChangeType type, std::span<const std::byte> payload)
+                                  PACELINE_REQUIRES(writer_) { return Replay(type, payload); },
+                              found));
+    recovery_.torn_bytes = found.torn_bytes;
+    PACELINE_TRY(RemoveSnapshotsBefore(*fs, options_.folder, first));
+  }
+  if (options_.load_from.empty()) return {};
+  if (Configured().ok()) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("{} is not empty: only a server without values can begin with "
+                                     "those of an earlier run",
+                                     options_.folder));
+  }
+  PACELINE_ASSIGN(ServerState state, LoadOtherServers(*fs, options_.load_from, ValuesOptions()));
+  Adopt(std::move(state));
+  return WriteSnapshotNow();
+}
+
+Status ServerCore::Impl::Replay(ChangeType type, std::span<const std::byte> payload) {
+  log_bytes_ += payload.size() + kRecordOverhead;
+  switch (type) {
+    case ChangeType::kJob: return ReplayJob(payload);
+    case ChangeType::kInitialise: return ReplayInitialise(payload);
+    case ChangeType::kAdmitted: {
+      PACELINE_ASSIGN(const AdmittedRows rows, DecodeAdmitted(payload));
+      PACELINE_ASSIGN(ServerValues* const values, Configured());
+      return values->Admit(rows);
+    }
+    case ChangeType::kPush: {
+      const Status status = ReplayPush(payload);
+      return status.ok() ? status : Damaged("a push in the log: " + status.message());
+    }
+    default: return Damaged(fmt::format("a change of type {} in the log", static_cast<int>(type)));
+  }
+}
+
+Status ServerCore::Impl::ReplayJob(std::span<const std::byte> payload) {
+  if (Configured().ok()) return Damaged("a second job in the log");
+  PACELINE_ASSIGN(const ServerJob job, DecodeServerJob(payload));
+  if (job.index != options_.index || job.servers != options_.servers) {
+    return Status::Error(
+        Code::kMismatch,
+        fmt::format("{} is of server {} of {}, this is server {} of {}", options_.folder, job.index,
+                    job.servers, options_.index, options_.servers));
+  }
+  ServerState state;
+  PACELINE_ASSIGN(state.values, ServerValues::Open(job.spec, ValuesOptions()));
+  state.initialised = state.values->dense().floats() == 0;
+  state.progress = Progress(job.spec.trainers);
+  Adopt(std::move(state));
+  return {};
+}
+
+Status ServerCore::Impl::ReplayInitialise(std::span<const std::byte> payload) {
+  const auto values = Configured();
+  if (!values.ok() || payload.size() != (*values)->dense().floats() * sizeof(float)) {
+    return Damaged("first values in the log that do not fit the job");
+  }
+  std::vector<float> dense((*values)->dense().floats());
+  if (!dense.empty()) std::memcpy(dense.data(), payload.data(), payload.size());
+  (*values)->dense().Assign(dense);
+  const MutexLock lock(state_);
+  initialised_ = true;
+  return {};
+}
+
+Status ServerCore::Impl::ReplayPush(std::span<const std::byte> payload) {
+  PACELINE_ASSIGN(const ps::Push push, DecodePush(payload));
+  PACELINE_ASSIGN(ServerValues* const values, Ready());
+  PACELINE_TRY(values->Check(push));
+  {
+    const MutexLock lock(state_);
+    PACELINE_ASSIGN(const auto answer, progress_.Check(push));
+    if (answer == PushLedger::Answer::kDuplicate) return Damaged("it is there twice");
+  }
+  PACELINE_ASSIGN(const Change change, Plan(*values, push, payload));
+  ++recovery_.replayed;
+  return Apply(*values, push, change);
+}
+
+Status ServerCore::Impl::Snapshot() {
+  const MutexLock writing(writer_);
+  if (log_ == nullptr || Configured().status().code() == Code::kUnavailable) return {};
+  return WriteSnapshotNow();
+}
+
+Status ServerCore::Impl::WriteSnapshotNow() {
+  if (log_ == nullptr) return {};
+  PACELINE_ASSIGN(ServerValues* const values, Configured());
+  Progress progress(0);
+  bool initialised = false;
+  {
+    const MutexLock lock(state_);
+    progress = progress_;
+    initialised = initialised_;
+  }
+  disk::FileSystem& fs = *options_.file_system;
+  PACELINE_ASSIGN(const std::uint64_t segment, log_->records().StartSegment());
+  PACELINE_TRY(WriteSnapshot(
+      fs, options_.folder, segment,
+      {.values = *values, .initialised = initialised, .progress = progress, .rounds = rounds_}));
+  log_bytes_ = 0;
+  ++snapshots_;
+  PACELINE_TRY(log_->records().DropBefore(segment));
+  return RemoveSnapshotsBefore(fs, options_.folder, segment);
+}
+
+bool ServerCore::Impl::WantsSnapshot() const { return log_bytes_ > options_.snapshot_log_bytes; }
+
+}  // namespace paceline::ps

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "ps/change_log.h"
+#include "ps/progress.h"
+#include "ps/server_core.h"
+#include "ps/server_values.h"
+#include "ps/snapshot_reader.h"
+#include "ps/sync_rounds.h"
+
+namespace paceline::ps {
+
+// Locks: `writer_` first, then `state_`. Whatever changes values holds `writer_`; pulls take
+// `state_` for a moment.
+class ServerCore::Impl {
+ public:
+  explicit Impl(const ServerCoreOptions& options) : options_(options) {}
+
+  const ServerRecovery& recovery() const { return recovery_; }
+
+  Status Configure(const JobSpec& spec);
+  Status Initialise(std::span<const float> dense);
+  Result<Pushed> Push(std::span<const std::byte> message);
+  Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped);
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
+  Result<std::uint64_t> NextBatch(std::uint64_t lease);
+  ServerStatus StatusNow() const;
+  void Interrupt();
+
+  // Before anything else, once: what the folder has, or what `load_from` has.
+  Status Recover();
+  Status Snapshot();
+  bool WantsSnapshot() const;
+  void WhenDurable(std::uint64_t record, std::function<void(const Status&)> done);
+
+ private:
+  // What a push changes: itself, or the sums of the rounds that it completes.
+  struct Change {
+    std::vector<PushSum> sums;
+    std::vector<AdmittedRows> admitted;
+  };
+
+  Result<ServerValues*> Configured() const;
+  Result<ServerValues*> Ready() const;
+  Result<Change> Plan(ServerValues& values, const ps::Push& push,
+                      std::span<const std::byte> message) PACELINE_REQUIRES(writer_);
+  Result<std::uint64_t> PlanAndLog(ServerValues& values, const ps::Push& push,
+                                   std::span<const std::byte> message, Change& change)
+      PACELINE_REQUIRES(writer_);
+  Status Apply(ServerValues& values, const ps::Push& push, const Change& change)
+      PACELINE_REQUIRES(writer_);
+  Status Await(std::uint64_t version, const std::function<bool()>& stopped);
+  std::uint64_t AppliedPushes() const PACELINE_REQUIRES(state_) {
+    return progress_.pushes() - waiting_pushes_;
+  }
+
+  ServerValuesOptions ValuesOptions() const;
+  void Adopt(ServerState state) PACELINE_REQUIRES(writer_);
+  // Returns the record's number; 0 without a log.
+  Result<std::uint64_t> Log(ChangeType type, std::span<const std::byte> payload)
+      PACELINE_REQUIRES(writer_);
+  std::uint64_t LastRecord() const PACELINE_REQUIRES(writer_) {
+    return log_ == nullptr ? 0 : log_->last_record();
+  }
+  Status AwaitDurable(std::uint64_t record);
+  Status Replay(ChangeType type, std::span<const std::byte> payload) PACELINE_REQUIRES(writer_);
+  Status ReplayJob(std::span<const std::byte> payload) PACELINE_REQUIRES(writer_);
+  Status ReplayInitialise(std::span<const std::byte> payload) PACELINE_REQUIRES(writer_);
+  Status ReplayPush(std::span<const std::byte> payload) PACELINE_REQUIRES(writer_);
+  Status WriteSnapshotNow() PACELINE_REQUIRES(writer_);
+
+  const ServerCoreOptions options_;
+  ServerRecovery recovery_;
+  std::unique_ptr<ChangeLog> log_;  // from Recover() on; null without a folder
+  std::atomic<std::uint64_t> log_bytes_{0};
+  std::atomic<std::uint64_t> snapshots_{0};
+
+  Mutex writer_;
+  SyncRounds rounds_ PACELINE_GUARDED_BY(writer_);
+
+  mutable Mutex state_;
+  std::condition_variable_any changed_;
+  std::unique_ptr<ServerValues> values_ PACELINE_GUARDED_BY(state_);  // stays once it is there
+  bool initialised_ PACELINE_GUARDED_BY(state_) = false;
+  bool interrupted_ PACELINE_GUARDED_BY(state_) = false;
+  Status failure_ PACELINE_GUARDED_BY(state_);  // a change was applied by half
+  Progress progress_ PACELINE_GUARDED_BY(state_){0};
+  std::uint64_t waiting_pushes_ PACELINE_GUARDED_BY(state_) = 0;
+  std::uint64_t waiting_bytes_ PACELINE_GUARDED_BY(state_) = 0;
+  std::uint64_t duplicates_ PACELINE_GUARDED_BY(state_) = 0;
+  StalenessHistogram staleness_ PACELINE_GUARDED_BY(state_);
+};
+
+}  // namespace paceline::ps
