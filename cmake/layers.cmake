@@ -23,6 +23,7 @@ set(PACELINE_MAY_USE_job        "base;wire;kernel;algo;model;net;codec;disk;stor
 set(PACELINE_MAY_USE_plan       "base;algo;model")
 # L6
 set(PACELINE_MAY_USE_bench      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse;job;plan")
+set(PACELINE_MAY_USE_fused      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse;job")
 set(PACELINE_MAY_USE_train      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse;job")
 
 # paceline_module(NAME DEPS folder... SOURCES file... HEADERS file... TESTS file... LIBS target...)

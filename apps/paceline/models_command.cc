@@ -18,6 +18,7 @@ constexpr double kMebi = 1024.0 * 1024.0;
 JsonObject CardJson(const ModelCard& card) {
   return JsonObject()
       .Add("name", card.name)
+      .Add("family", model::FamilyName(card.family))
       .Add("params", card.ParameterCount())
       .Add("tensors", card.TensorCount())
       .Add("bytes", card.ParameterBytes())
@@ -30,11 +31,12 @@ JsonObject CardJson(const ModelCard& card) {
 }
 
 void PrintList() {
-  fmt::print("{:<14} {:>12} {:>8} {:>9} {:>15}  {}\n", "NAME", "PARAMETERS", "TENSORS", "MIB",
-             "MFLOP/SAMPLE", "DESCRIPTION");
+  fmt::print("{:<16} {:<8} {:>12} {:>8} {:>9} {:>15}  {}\n", "NAME", "FAMILY", "PARAMETERS",
+             "TENSORS", "MIB", "MFLOP/SAMPLE", "DESCRIPTION");
   for (const ModelCard& card : model::Catalog()) {
-    fmt::print("{:<14} {:>12} {:>8} {:>9.1f} {:>15.1f}  {}\n", card.name, card.ParameterCount(),
-               card.TensorCount(), static_cast<double>(card.ParameterBytes()) / kMebi,
+    fmt::print("{:<16} {:<8} {:>12} {:>8} {:>9.1f} {:>15.1f}  {}\n", card.name,
+               model::FamilyName(card.family), card.ParameterCount(), card.TensorCount(),
+               static_cast<double>(card.ParameterBytes()) / kMebi,
                static_cast<double>(card.forward_flops) / 1e6, card.description);
   }
 }
@@ -44,6 +46,7 @@ void PrintCard(const ModelCard& card) {
     fmt::print("{:<12} {}\n", name, value);
   };
   line("name", card.name);
+  line("family", model::FamilyName(card.family));
   line("description", card.description);
   line("source", card.source);
   line("parameters",

@@ -12,8 +12,10 @@
 #include "job/launch_environment.h"
 #include "job/run_dir.h"
 #include "job/worker_environment.h"
+#include "model/catalog.h"
 #include "paceline/commands.h"
 #include "paceline/elastic_launch.h"
+#include "paceline/fused_train.h"
 #include "paceline/local_launch.h"
 
 namespace paceline::cli {
@@ -48,6 +50,8 @@ Result<int> Start(TrainRequest request, const std::vector<std::string>& argument
                                              static_cast<int>(::getpid()));
     worker.insert(worker.end(), {"--run", request.config.run});
   }
+  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(request.config.model));
+  if (card->Fused()) return TrainFused(request.config);
   PACELINE_ASSIGN(const auto launch, job::RecognizeLaunch(::getenv));
   if (request.config.Elastic() && !launch) return LaunchElastic(request.config, worker);
   const bool one_of_many = launch && launch->processes_per_node == 1;

@@ -24,6 +24,7 @@
 #include "job/machine.h"
 #include "job/placement.h"
 #include "job/progress.h"
+#include "job/run_summary.h"
 #include "job/server_access.h"
 #include "job/stop_signal.h"
 #include "job/training_group.h"
@@ -113,7 +114,7 @@ Result<job::LaunchEnvironment> ReadLaunch(job::TrainConfig& config) {
 
 // What a worker has to say at the end; only the one that keeps the records does.
 struct Outcome {
-  train::RunSummary summary;
+  job::RunSummary summary;
   bool leads = true;
 };
 
@@ -151,7 +152,7 @@ Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const Group
     };
   }
   PACELINE_ASSIGN(auto run, train::TrainingRun::Open(config, environment));
-  PACELINE_ASSIGN(train::RunSummary summary, run->Run());
+  PACELINE_ASSIGN(job::RunSummary summary, run->Run());
   return Outcome{std::move(summary), run->Leads()};
 }
 
@@ -203,7 +204,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   const auto outcome = Train(request->config);
   if (!outcome.ok()) return Fail(kName, outcome.status());
   if (!outcome->leads) return 0;
-  const train::RunSummary& summary = outcome->summary;
+  const job::RunSummary& summary = outcome->summary;
   fmt::print("{}", request->config.json ? summary.Json() + "\n" : summary.Text());
   return 0;
 }

@@ -42,10 +42,12 @@ std::string RenderProgress(const ProgressState& state, int width) {
                                               : static_cast<double>(state.step) /
                                                     static_cast<double>(state.total_steps);
   const std::string head = fmt::format("{}: {:3.0f}%|", state.model, 100 * share);
+  const std::string accuracy =
+      std::isnan(state.accuracy) ? "" : fmt::format("acc {:.1f} %, ", 100 * state.accuracy);
   const std::string tail =
-      fmt::format("| {}/{} [epoch {:.2f}, loss {:.4f}, acc {:.1f} %, {:.1f} samples/s, ETA {}]",
-                  state.step, state.total_steps, state.epoch, state.loss, 100 * state.accuracy,
-                  state.samples_per_second, RenderDuration(state.seconds_left));
+      fmt::format("| {}/{} [epoch {:.2f}, loss {:.4f}, {}{:.1f} samples/s, ETA {}]", state.step,
+                  state.total_steps, state.epoch, state.loss, accuracy, state.samples_per_second,
+                  RenderDuration(state.seconds_left));
   const int room = width - static_cast<int>(head.size() + tail.size());
   const int bar = std::clamp(room, 0, 30);
   const int filled = static_cast<int>(std::lround(share * bar));

@@ -13,7 +13,7 @@ struct ProgressState {
   std::uint64_t total_steps = 0;
   double epoch = 0;  // fraction of the data set seen
   double loss = 0;
-  double accuracy = 0;  // on recent training samples, 0..1
+  double accuracy = 0;  // on recent training samples, 0..1; NaN: not known
   double samples_per_second = 0;
   double seconds_left = 0;
 };

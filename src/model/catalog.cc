@@ -1,10 +1,12 @@
 #include "model/catalog.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "model/sparse_cards.h"
 #include "model/vgg_spec.h"
 
 namespace paceline::model {
@@ -26,6 +28,12 @@ ModelCard Vgg16Small() {
   return card;
 }
 
+std::vector<ModelCard> AllCards() {
+  std::vector<ModelCard> cards{Vgg16(), Vgg16Small()};
+  std::ranges::move(SparseCards(), std::back_inserter(cards));
+  return cards;
+}
+
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -43,6 +51,16 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+const char* FamilyName(Family family) {
+  switch (family) {
+    case Family::kImage: return "image";
+    case Family::kClick: return "click";
+    case Family::kWords: return "words";
+    case Family::kMatching: return "matching";
+  }
+  return "unknown";
+}
+
 std::int64_t TensorSpec::Elements() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -54,7 +72,7 @@ std::int64_t ModelCard::ParameterCount() const {
 }
 
 const std::vector<ModelCard>& Catalog() {
-  static const std::vector<ModelCard> catalog{Vgg16(), Vgg16Small()};
+  static const std::vector<ModelCard> catalog = AllCards();
   return catalog;
 }
 

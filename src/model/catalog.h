@@ -16,9 +16,19 @@ struct TensorSpec {
   std::int64_t Elements() const;
 };
 
+// What a model's samples are, and with it which program computes it.
+enum class Family {
+  kImage,  // dense, with libtorch
+  kClick,  // the others have embedding tables: src/sparse
+  kWords,
+  kMatching,
+};
+const char* FamilyName(Family family);
+
 // Everything about a model that can be known without running it.
 struct ModelCard {
   std::string name;
+  Family family = Family::kImage;
   std::string description;
   std::string source;  // where architecture and hyper-parameters come from
   std::vector<std::int64_t> input_shape;
@@ -31,6 +41,8 @@ struct ModelCard {
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
 
+  // Embedding tables and passes written by hand: trains without libtorch.
+  bool Fused() const { return family != Family::kImage; }
   std::int64_t ParameterCount() const;
   std::int64_t TensorCount() const { return static_cast<std::int64_t>(parameters.size()); }
   std::int64_t ParameterBytes() const { return ParameterCount() * 4; }

@@ -25,6 +25,19 @@ TEST(Vgg16, HasTheParametersOfTheReference) {
 // 13 convolutions by hand: 2 * 9 * in * out * size^2, plus the three linear layers.
 TEST(Vgg16, CountsItsOperations) { EXPECT_EQ((*FindModel("vgg16"))->forward_flops, 627'451'904); }
 
+TEST(SparseCards, HaveTheParametersOfTheirSources) {
+  EXPECT_EQ((*FindModel("ctr-dnn"))->ParameterCount(), 10'431'212);
+  EXPECT_EQ((*FindModel("ctr-dnn"))->forward_flops, 860'000);
+  EXPECT_EQ((*FindModel("simnet-bow"))->ParameterCount(), 185'837'056);
+  // The source has a bias for each word besides, 354,051 more; ours has none.
+  EXPECT_EQ((*FindModel("word2vec"))->ParameterCount(), 2 * 354'051 * 300);
+}
+
+TEST(Catalog, OnlyImagesNeedLibtorch) {
+  EXPECT_FALSE((*FindModel("vgg16"))->Fused());
+  EXPECT_TRUE((*FindModel("word2vec-small"))->Fused());
+}
+
 TEST(Catalog, NamesAreUniqueWithinAndAcrossCards) {
   std::set<std::string> names;
   for (const ModelCard& card : Catalog()) {

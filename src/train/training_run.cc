@@ -192,7 +192,7 @@ Result<std::unique_ptr<data::BatchLoader>> TrainingRun::MakeLoader() {
        .depth = static_cast<int>(config_.prefetch)});
 }
 
-Result<RunSummary> TrainingRun::Run() {
+Result<job::RunSummary> TrainingRun::Run() {
   if (environment_.elastic != nullptr) return RunElastic();
   if (environment_.engine != nullptr) PACELINE_TRY(environment_.engine->Barrier());
   run_started_ = environment_.clock.Now();
@@ -215,7 +215,7 @@ Status TrainingRun::FinishTraining(const Status& trained) {
   if (environment_.engine != nullptr) PACELINE_TRY(trainer_->VerifyReplicas());
   if (environment_.trace != nullptr) PACELINE_TRY(WriteTrace());
   if (!Leads()) return {};
-  const RunSummary summary = Summarize();
+  const job::RunSummary summary = Summarize();
   Record("end", JsonObject()
                     .Add("step", summary.steps)
                     .Add("params_hash", summary.params_hash)

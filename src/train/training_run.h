@@ -23,6 +23,7 @@
 #include "job/flight_recorder.h"
 #include "job/progress.h"
 #include "job/run_dir.h"
+#include "job/run_summary.h"
 #include "job/straggler.h"
 #include "job/trace.h"
 #include "job/train_config.h"
@@ -31,7 +32,6 @@
 #include "train/data_source.h"
 #include "train/evaluation.h"
 #include "train/remote_parameters.h"
-#include "train/run_summary.h"
 #include "train/trainer.h"
 
 namespace paceline::train {
@@ -69,7 +69,7 @@ class TrainingRun {
 
   // Trains. kNotFinite after too many bad steps (the last good state is saved), kDisk when a
   // required checkpoint or the final one cannot be written.
-  Result<RunSummary> Run();
+  Result<job::RunSummary> Run();
 
   // True when this worker keeps the records: of an elastic run, in its last view.
   bool Leads() const;
@@ -89,11 +89,11 @@ class TrainingRun {
   Status FinishTraining(const Status& trained);
 
   // Of an elastic run: training_run_elastic.cc.
-  Result<RunSummary> RunElastic();
+  Result<job::RunSummary> RunElastic();
   Status WorkInView(const wire::Assignment& view);
   Status TakeState(const wire::Assignment& view);
   Status RecordView(const wire::Assignment& view, bool from_disk);
-  Result<RunSummary> Go(const wire::Release& release);
+  Result<job::RunSummary> Go(const wire::Release& release);
   void DumpFlight(const Status& why);
   bool LeaveIfAsked();
 
@@ -123,7 +123,7 @@ class TrainingRun {
   Status VerifyIfDue();
   void WatchGroup(const StepOutcome& outcome, std::chrono::nanoseconds took);
   void TraceReductions();
-  RunSummary Summarize() const;
+  job::RunSummary Summarize() const;
 
   job::TrainConfig config_;
   RunEnvironment environment_;

@@ -45,7 +45,7 @@ bool TrainingRun::ViewShouldEnd() const {
   return environment_.elastic != nullptr && environment_.elastic->agent().WantsStepEnd();
 }
 
-Result<RunSummary> TrainingRun::RunElastic() {
+Result<job::RunSummary> TrainingRun::RunElastic() {
   job::ElasticGroup& group = *environment_.elastic;
   run_started_ = environment_.clock.Now();
   for (;;) {
@@ -133,7 +133,7 @@ void TrainingRun::DumpFlight(const Status& why) {
 }
 
 // The coordinator has no more work for this one.
-Result<RunSummary> TrainingRun::Go(const wire::Release& release) {
+Result<job::RunSummary> TrainingRun::Go(const wire::Release& release) {
   PACELINE_LOG(Info, "released: {} ({})", release.why, CodeName(release.code));
   if (release.save && started_ && environment_.elastic->agent().Trusted()) {
     if (!events_) PACELINE_TRY(OpenDirectory());

@@ -126,8 +126,8 @@ void TrainingRun::ShowProgress() {
            per_step * static_cast<double>(plan_.Steps() - position_.next_step.value())});
 }
 
-RunSummary TrainingRun::Summarize() const {
-  RunSummary summary;
+job::RunSummary TrainingRun::Summarize() const {
+  job::RunSummary summary;
   summary.model = config_.model;
   summary.strategy = config_.strategy;
   summary.optimizer = config_.optimizer;

@@ -41,7 +41,7 @@ struct Harness {
   std::uint64_t stop_after_checks = 1'000'000;
   std::uint64_t checks = 0;
 
-  Result<RunSummary> Run(const job::TrainConfig& config) {
+  Result<job::RunSummary> Run(const job::TrainConfig& config) {
     auto& fs = faulty ? static_cast<disk::FileSystem&>(*faulty) : posix;
     PACELINE_ASSIGN(
         auto run,

@@ -1,33 +1,32 @@
-#include "train/run_summary.h"
+#include "job/run_summary.h"
 
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
 #include "job/progress.h"
 
-namespace paceline::train {
+namespace paceline::job {
 
 namespace {
 
-JsonObject PhasesJson(const job::PhaseTimes& phases) {
+JsonObject PhasesJson(const PhaseTimes& phases) {
   JsonObject json;
-  for (std::size_t i = 0; i < job::kPhases; ++i) {
-    const auto phase = static_cast<job::Phase>(i);
-    json.Add(job::PhaseName(phase), ToSeconds(phases.Of(phase)));
+  for (std::size_t i = 0; i < kPhases; ++i) {
+    const auto phase = static_cast<Phase>(i);
+    json.Add(PhaseName(phase), ToSeconds(phases.Of(phase)));
   }
   return json;
 }
 
-std::string PhasesText(const job::PhaseTimes& phases, double wall_seconds) {
+std::string PhasesText(const PhaseTimes& phases, double wall_seconds) {
   std::string text;
-  for (std::size_t i = 0; i < job::kPhases; ++i) {
-    const auto phase = static_cast<job::Phase>(i);
+  for (std::size_t i = 0; i < kPhases; ++i) {
+    const auto phase = static_cast<Phase>(i);
     const double share = wall_seconds > 0 ? 100 * ToSeconds(phases.Of(phase)) / wall_seconds : 0;
     if (share < 0.05) continue;
-    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", job::PhaseName(phase), share);
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", PhaseName(phase), share);
   }
   return text;
 }
@@ -35,10 +34,10 @@ std::string PhasesText(const job::PhaseTimes& phases, double wall_seconds) {
 }  // namespace
 
 std::string RunSummary::Json() const {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // becomes null
   return JsonObject()
       .Add("model", model)
       .Add("strategy", strategy)
+      .Add("mode", mode)
       .Add("workers", workers)
       .Add("group", group)
       .Add("shards", shards)
@@ -59,6 +58,9 @@ std::string RunSummary::Json() const {
       .Add("accuracy", evaluated ? accuracy : kNone)
       .Add("eval_loss", evaluated ? eval_loss : kNone)
       .Add("auc", evaluated ? auc : kNone)
+      .Add("best_auc", evaluated ? best_auc : kNone)
+      .Add("pair_ratio", evaluated ? pair_ratio : kNone)
+      .Add("similarity", evaluated ? similarity : kNone)
       .Add("eval_samples", eval_samples)
       .Add("params", params)
       .Add("tensors", tensors)
@@ -74,6 +76,20 @@ std::string RunSummary::Json() const {
       .Text();
 }
 
+std::string RunSummary::HeldOutText() const {
+  std::string text;
+  const auto add = [&](double value, const std::string& part) {
+    if (!std::isnan(value)) text += (text.empty() ? "" : ", ") + part;
+  };
+  add(accuracy, fmt::format("accuracy {:.1f} %", 100 * accuracy));
+  add(eval_loss, fmt::format("loss {:.4f}", eval_loss));
+  add(auc, fmt::format("AUC {:.4f}", auc));
+  add(best_auc, fmt::format("best possible {:.4f}", best_auc));
+  add(pair_ratio, fmt::format("right/wrong order {:.2f}", pair_ratio));
+  add(similarity, fmt::format("similarity {:.3f}", similarity));
+  return fmt::format("{} on {} samples", text, eval_samples);
+}
+
 std::string RunSummary::Text() const {
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
@@ -82,21 +98,20 @@ std::string RunSummary::Text() const {
   line("model", fmt::format("{} ({} parameters in {} tensors)", model, params, tensors));
   line("trained", fmt::format("{} steps, {} samples, {:.2f} epochs of {} data{}", steps, samples,
                               epochs, data, interrupted ? " (interrupted)" : ""));
-  line("speed",
-       fmt::format("{:.1f} samples/s with {}{} thread{}, {} in steps, {} in all",
-                   samples_per_second, workers > 1 ? fmt::format("{} workers of ", workers) : "",
-                   threads, threads == 1 ? "" : "s", job::RenderDuration(seconds),
-                   job::RenderDuration(wall_seconds)));
-  line("loss",
-       fmt::format("{:.4f} (training accuracy {:.1f} %)", final_loss, 100 * train_accuracy));
-  if (evaluated) {
-    line("held out", fmt::format("accuracy {:.1f} %, loss {:.4f}, AUC {:.4f} on {} samples",
-                                 100 * accuracy, eval_loss, auc, eval_samples));
-  }
+  line(
+      "speed",
+      fmt::format("{:.1f} samples/s with {}{} thread{}, {} in steps, {} in all", samples_per_second,
+                  workers > 1 ? fmt::format("{} workers of ", workers) : "", threads,
+                  threads == 1 ? "" : "s", RenderDuration(seconds), RenderDuration(wall_seconds)));
+  line("loss", fmt::format("{:.4f}", final_loss) +
+                   (std::isnan(train_accuracy)
+                        ? ""
+                        : fmt::format(" (training accuracy {:.1f} %)", 100 * train_accuracy)));
+  if (evaluated) line("held out", HeldOutText());
   line("time", PhasesText(phases, wall_seconds));
   if (!group.empty()) line("group", group);
   if (!straggler.empty()) line("waiting", straggler);
-  line("hash", params_hash);
+  if (!params_hash.empty()) line("hash", params_hash);
   if (skipped_steps > 0) line("skipped", fmt::format("{} steps with NaN or Inf", skipped_steps));
   if (bad_records > 0) line("bad data", fmt::format("{} records left out", bad_records));
   if (checkpoint_failures > 0) {
@@ -107,4 +122,4 @@ std::string RunSummary::Text() const {
   return text;
 }
 
-}  // namespace paceline::train
+}  // namespace paceline::job

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "fused/trainer_share.h"
+#include "sparse/fused_model.h"
+
+namespace paceline::fused {
+
+// Prepares a trainer's batches in a thread of its own, in order and a bounded number ahead, while
+// others are computed. Next() and Recycle() from one thread. Borrows `model`.
+class BatchQueue {
+ public:
+  struct Options {
+    TrainerShare share;
+    std::uint64_t first_step = 0;
+    std::size_t depth = 2;  // batches that wait at most
+  };
+  BatchQueue(const sparse::FusedModel& model, const Options& options);
+  ~BatchQueue();
+  BatchQueue(const BatchQueue&) = delete;
+  BatchQueue& operator=(const BatchQueue&) = delete;
+
+  // The next batch of the share; waits until it is ready. Not to be called after the last one or
+  // after an error.
+  Result<std::unique_ptr<sparse::SparseBatch>> Next() PACELINE_EXCLUDES(mutex_);
+  // Gives a batch back, whose memory serves for another one.
+  void Recycle(std::unique_ptr<sparse::SparseBatch> batch) PACELINE_EXCLUDES(mutex_);
+
+ private:
+  using Prepared = Result<std::unique_ptr<sparse::SparseBatch>>;
+
+  void PrepareAll() PACELINE_EXCLUDES(mutex_);
+  // False when nothing more is wanted.
+  bool PrepareOne(const algo::PositionRange& range) PACELINE_EXCLUDES(mutex_);
+
+  const sparse::FusedModel& model_;
+  const Options options_;
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Prepared> ready_ PACELINE_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<sparse::SparseBatch>> spare_ PACELINE_GUARDED_BY(mutex_);
+  bool stopped_ PACELINE_GUARDED_BY(mutex_) = false;
+  std::jthread thread_;
+};
+
+}  // namespace paceline::fused

@@ -1,0 +1,115 @@
+#include "fused/job_description.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace paceline::fused {
+
+namespace {
+
+Result<ps::RowOptimizerOptions> OptimizerOf(const job::TrainConfig& config) {
+  ps::RowOptimizerOptions options;
+  const bool momentum = config.optimizer == "sgd" && config.momentum > 0;
+  PACELINE_ASSIGN(options.kind, ps::ParseRowOptimizer(momentum ? "momentum" : config.optimizer));
+  options.weight_decay = static_cast<float>(config.weight_decay);
+  options.momentum = static_cast<float>(config.momentum);
+  return options;
+}
+
+algo::TensorRows RowsOf(const sparse::DenseSpec& tensor) {
+  const auto rows = static_cast<std::uint64_t>(tensor.shape.front());
+  return {.rows = rows, .row_floats = tensor.floats() / rows};
+}
+
+std::string FingerprintOf(const job::TrainConfig& config, const ModelWithData& model, Mode mode) {
+  auto identity = config.Identity();
+  identity["data"] = model.fingerprint;
+  identity["steps per push"] = std::to_string(StepsPerRound(config, mode));
+  std::string text;
+  for (const auto& [name, value] : identity) text += fmt::format("{}: {}\n", name, value);
+  return text;
+}
+
+}  // namespace
+
+Result<Mode> ModeOf(const job::TrainConfig& config) {
+  if (config.strategy == "local") return Mode::kSync;
+  constexpr std::pair<const char*, Mode> kModes[] = {{"sync", Mode::kSync},
+                                                     {"async", Mode::kAsync},
+                                                     {"half-async", Mode::kHalfAsync},
+                                                     {"geo", Mode::kGeo},
+                                                     {"ssp", Mode::kSsp}};
+  for (const auto& [name, mode] : kModes) {
+    if (config.mode == name) return mode;
+  }
+  return Status::Error(Code::kInvalidArgument,
+                       fmt::format("--mode is '{}'; it takes one of: sync, async, half-async, geo, "
+                                   "ssp",
+                                   config.mode));
+}
+
+std::uint64_t StepsPerRound(const job::TrainConfig& config, Mode mode) {
+  if (mode == Mode::kHalfAsync) return config.merge;
+  return mode == Mode::kGeo ? config.geo_steps : 1;
+}
+
+Result<algo::BatchPlan> PlanOf(const job::TrainConfig& config, std::uint64_t dataset_size) {
+  const algo::BatchPlan plan{.seed = config.seed,
+                             .dataset_size = dataset_size,
+                             .batch = static_cast<std::uint64_t>(config.batch),
+                             .shards = static_cast<std::uint64_t>(config.shards),
+                             .total_samples = config.steps > 0 ? config.steps * config.GlobalBatch()
+                                                               : config.epochs * dataset_size};
+  PACELINE_TRY(plan.Validate());
+  return plan;
+}
+
+Result<algo::LearningRateSchedule> ScheduleOf(const job::TrainConfig& config,
+                                              std::uint64_t total_steps) {
+  PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config.lr_schedule));
+  return algo::LearningRateSchedule{.kind = kind,
+                                    .base = config.lr,
+                                    .warmup_steps = config.warmup_steps,
+                                    .decay_every = config.lr_decay_every,
+                                    .gamma = config.lr_gamma,
+                                    .total_steps = total_steps,
+                                    .floor = config.lr_floor};
+}
+
+Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithData& model,
+                                std::uint64_t trainers) {
+  if (config.clip_norm > 0) {
+    return Status::Error(Code::kInvalidArgument,
+                         "--clip-norm needs a whole gradient in one place, which models with "
+                         "tables do not have");
+  }
+  PACELINE_ASSIGN(const Mode mode, ModeOf(config));
+  PACELINE_ASSIGN(const ps::RowOptimizerOptions optimizer, OptimizerOf(config));
+  ps::JobSpec spec{.fingerprint = FingerprintOf(config, model, mode),
+                   .apply = mode == Mode::kSync ? ps::Apply::kTogether : ps::Apply::kAtOnce,
+                   .trainers = trainers,
+                   .tables = {},
+                   .dense = {},
+                   .dense_optimizer = optimizer,
+                   .delay_compensation =
+                       mode == Mode::kAsync ? static_cast<float>(config.delay_compensation) : 0.0F};
+  for (const sparse::TableSpec& table : model.model->tables()) {
+    ps::JobTable& made = spec.tables.emplace_back();
+    made.options.name = table.name;
+    made.options.dim = table.dim;
+    made.options.seed = config.seed;
+    made.options.init_range = table.init_range;
+    made.options.optimizer = optimizer;
+    made.learning_rate_scale = table.learning_rate_scale;
+  }
+  for (const sparse::DenseSpec& tensor : model.model->dense()) {
+    spec.dense.push_back({.name = tensor.name,
+                          .rows = RowsOf(tensor),
+                          .kind = ps::DenseKind::kParameter,
+                          .learning_rate_scale = tensor.learning_rate_scale});
+  }
+  return spec;
+}
+
+}  // namespace paceline::fused

@@ -1,0 +1,362 @@
+#include "fused/trainer_run.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "fused/evaluation.h"
+#include "fused/job_description.h"
+#include "fused/trainer_loop.h"
+#include "kernel/hash.h"
+
+namespace paceline::fused {
+
+namespace {
+
+using job::RunSummary;
+using job::TrainConfig;
+
+// How fast the shown loss follows: about the last twenty steps.
+constexpr double kRecent = 0.05;
+
+std::int64_t MaxRssBytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+JsonObject PhaseMilliseconds(const job::PhaseTimes& phases) {
+  JsonObject json;
+  for (const job::Phase phase :
+       {job::Phase::kData, job::Phase::kWait, job::Phase::kBackward, job::Phase::kApply}) {
+    json.Add(job::PhaseName(phase), std::round(ToSeconds(phases.Of(phase)) * 1e6) / 1e3);
+  }
+  return json;
+}
+
+double OrNone(const std::optional<double>& value) { return value.value_or(RunSummary::kNone); }
+
+class Run {
+ public:
+  Run(const TrainConfig& config, const RunEnvironment& environment, const ModelWithData& model,
+      const TrainerContext& context, RunLog& log)
+      : config_(config), environment_(environment), model_(model), context_(context), log_(log) {}
+
+  Status Open();
+  Result<RunSummary> Train();
+
+ private:
+  bool Leads() const { return context_.place.rank == 0; }
+  bool Stopping() const { return environment_.stop_signal() != 0; }
+  std::uint64_t Samples() const { return share_.SamplesAfter(loop_->steps()); }
+
+  void RecordStart();
+  void RecordStep(const StepOutcome& outcome, std::chrono::nanoseconds took,
+                  const job::PhaseTimes& phases);
+  void ShowProgress();
+  Status TrainUntilEnd();
+  Status AfterStep(const StepOutcome& outcome, std::uint64_t steps_before);
+  Status NoteSkippedStep(const StepOutcome& outcome);
+  Status EvaluateNow();
+  Status SaveNow();
+  Status Finish();
+  Result<std::string> HashDense();
+  void AddEvaluation(RunSummary& summary) const;
+  RunSummary Summarize();
+
+  const TrainConfig& config_;
+  const RunEnvironment& environment_;
+  const ModelWithData& model_;
+  const TrainerContext& context_;
+  RunLog& log_;
+  TrainerShare share_;
+  std::unique_ptr<TrainerLoop> loop_;
+
+  std::uint64_t first_step_ = 0;  // of this process
+  std::optional<std::uint64_t> saved_at_;
+  std::uint64_t save_failures_ = 0;
+  std::uint64_t skipped_ = 0, skipped_in_row_ = 0;
+  double recent_loss_ = 0;  // exponential average
+  bool any_step_ = false;
+  std::optional<Evaluation> evaluation_;  // of the parameters as they are
+  std::string params_hash_;
+  Instant started_{};
+  std::chrono::nanoseconds step_time_{};
+};
+
+Status Run::Open() {
+  PACELINE_ASSIGN(const Mode mode, ModeOf(config_));
+  PACELINE_ASSIGN(const algo::BatchPlan plan, PlanOf(config_, model_.model->dataset_size()));
+  PACELINE_ASSIGN(const auto schedule, ScheduleOf(config_, plan.Steps()));
+  share_ = {.plan = plan,
+            .rank = context_.place.rank,
+            .world = context_.place.world,
+            .steps_per_round = StepsPerRound(config_, mode)};
+  PACELINE_ASSIGN(loop_, TrainerLoop::Open(*model_.model, context_.spec, context_.store,
+                                           {.mode = mode,
+                                            .share = share_,
+                                            .schedule = schedule,
+                                            .staleness = config_.staleness,
+                                            .prefetch = static_cast<std::size_t>(config_.prefetch),
+                                            .seed = config_.seed},
+                                           environment_.clock));
+  first_step_ = loop_->steps();
+  if (first_step_ > 0) log_.Note(fmt::format("going on at step {}", first_step_));
+  for (const std::string& warning : model_.warnings) log_.Warn(warning);
+  return {};
+}
+
+Result<RunSummary> Run::Train() {
+  started_ = environment_.clock.Now();
+  RecordStart();
+  const Status trained = TrainUntilEnd();
+  log_.progress().Finish();
+  // Whatever ended the training, the state is good: bad steps never reached it.
+  if (trained.ok() || trained.code() == Code::kNotFinite) {
+    PACELINE_TRY(context_.store.Flush());
+    PACELINE_TRY(SaveNow().Wrap("the final snapshot"));
+  }
+  PACELINE_TRY(trained);
+  PACELINE_TRY(Finish());
+  return Summarize();
+}
+
+void Run::RecordStart() {
+  log_.Record("start", JsonObject()
+                           .Add("run", config_.run)
+                           .Add("model", config_.model)
+                           .Add("step", loop_->steps())
+                           .Add("total_steps", share_.plan.Steps())
+                           .Add("threads", config_.threads)
+                           .Add("workers", config_.workers)
+                           .Add("seed", config_.seed)
+                           .Add("dataset_size", share_.plan.dataset_size)
+                           .Add("batch", config_.batch)
+                           .Add("shards", config_.shards)
+                           .Add("total_samples", share_.plan.total_samples)
+                           .Add("group", environment_.group));
+  PACELINE_LOG(Info, "training {} from step {} to {} as trainer {} of {}", config_.model,
+               loop_->steps(), share_.plan.Steps(), context_.place.rank, context_.place.world);
+}
+
+Status Run::TrainUntilEnd() {
+  while (!loop_->Done() && !Stopping()) {
+    const Instant before = environment_.clock.Now();
+    const job::PhaseTimes phases_before = loop_->phases();
+    const std::uint64_t steps_before = loop_->steps();
+    PACELINE_ASSIGN(const StepOutcome outcome, loop_->Next());
+    const std::chrono::nanoseconds took = environment_.clock.Now() - before;
+    RecordStep(outcome, took, loop_->phases().Since(phases_before));
+    PACELINE_TRY(AfterStep(outcome, steps_before));
+  }
+  return {};
+}
+
+void Run::RecordStep(const StepOutcome& outcome, std::chrono::nanoseconds took,
+                     const job::PhaseTimes& phases) {
+  step_time_ += took;
+  evaluation_.reset();
+  if (outcome.applied && outcome.samples > 0) {
+    recent_loss_ += (any_step_ ? kRecent : 1.0) * (outcome.loss - recent_loss_);
+    any_step_ = true;
+  }
+  if (!log_.keeps_records()) return;
+  log_.Record("step", JsonObject()
+                          .Add("step", outcome.steps)
+                          .Add("samples", Samples())
+                          .Add("loss", outcome.loss)
+                          .Add("lr", outcome.learning_rate)
+                          .Add("applied", outcome.applied)
+                          .Add("seconds", ToSeconds(took))
+                          .Add("phases_ms", PhaseMilliseconds(phases)));
+  ShowProgress();
+}
+
+void Run::ShowProgress() {
+  const auto steps = static_cast<double>(loop_->steps() - first_step_);
+  const double seconds = std::max(ToSeconds(step_time_), 1e-9);
+  const auto new_samples = static_cast<double>(Samples() - share_.SamplesAfter(first_step_));
+  log_.progress().Update(
+      {.model = config_.model,
+       .step = loop_->steps(),
+       .total_steps = share_.plan.Steps(),
+       .epoch = static_cast<double>(Samples()) / static_cast<double>(share_.plan.dataset_size),
+       .loss = recent_loss_,
+       .accuracy = RunSummary::kNone,
+       .samples_per_second = new_samples / seconds,
+       .seconds_left =
+           seconds / steps * static_cast<double>(share_.plan.Steps() - loop_->steps())});
+}
+
+Status Run::AfterStep(const StepOutcome& outcome, std::uint64_t steps_before) {
+  PACELINE_TRY(NoteSkippedStep(outcome));
+  if (!Leads()) return {};
+  const std::uint64_t size = share_.plan.dataset_size;
+  const bool epoch_ended = share_.SamplesAfter(steps_before) / size != Samples() / size;
+  const auto due = [&](std::uint64_t every) {
+    return every == 0 ? epoch_ended : steps_before / every != outcome.steps / every;
+  };
+  // The end has an evaluation and a snapshot of its own.
+  if (loop_->Done() || Stopping()) return {};
+  if (due(config_.eval_every)) PACELINE_TRY(EvaluateNow());
+  if (!due(config_.checkpoint_every)) return {};
+  const Status saved = SaveNow();
+  if (!saved.ok() && config_.checkpoint_required) return saved;
+  if (!saved.ok()) log_.Warn(fmt::format("{}; training goes on", saved.message()));
+  return {};
+}
+
+Status Run::NoteSkippedStep(const StepOutcome& outcome) {
+  if (outcome.applied) {
+    skipped_in_row_ = 0;
+    return {};
+  }
+  ++skipped_;
+  ++skipped_in_row_;
+  const std::uint64_t limit = config_.nan_policy == "stop" ? 1 : config_.nan_limit;
+  if (skipped_in_row_ >= limit) {
+    return Status::Error(Code::kNotFinite,
+                         fmt::format("step {}: loss {} is not finite, {} step(s) in a row; the "
+                                     "parameters are those before; try a smaller --lr",
+                                     outcome.steps - 1, outcome.loss, skipped_in_row_));
+  }
+  log_.Warn(fmt::format("step {}: loss {} is not finite; step skipped ({} of {})",
+                        outcome.steps - 1, outcome.loss, skipped_in_row_, limit));
+  return {};
+}
+
+Status Run::EvaluateNow() {
+  const job::PhaseScope scope(environment_.clock, loop_->phases(), job::Phase::kEvaluate);
+  auto result =
+      Evaluate(model_, context_.store,
+               {.trainer = context_.place.rank, .min_version = loop_->VersionNow(), .stop = [this] {
+                  return Stopping();
+                }});
+  if (!result.ok() && result.status().code() == Code::kAborted && Stopping()) return {};
+  if (!result.ok()) return result.status().Wrap("evaluating");
+  if (result->samples == 0) return {};
+  evaluation_ = *result;
+  log_.Record("evaluate", JsonObject()
+                              .Add("step", loop_->steps())
+                              .Add("accuracy", OrNone(result->accuracy))
+                              .Add("auc", OrNone(result->auc))
+                              .Add("best_auc", OrNone(model_.best_auc))
+                              .Add("pair_ratio", OrNone(result->pair_ratio))
+                              .Add("similarity", OrNone(result->similarity))
+                              .Add("samples", result->samples));
+  RunSummary summary;
+  AddEvaluation(summary);
+  log_.Note(fmt::format("step {}: held out: {}", loop_->steps(), summary.HeldOutText()));
+  return {};
+}
+
+Status Run::SaveNow() {
+  if (!context_.save || saved_at_ == loop_->steps()) return {};
+  const job::PhaseScope scope(environment_.clock, loop_->phases(), job::Phase::kCheckpoint);
+  const Status saved = context_.save();
+  log_.Record("checkpoint", JsonObject()
+                                .Add("step", loop_->steps())
+                                .Add("ok", saved.ok())
+                                .Add("message", saved.message()));
+  if (saved.ok()) {
+    saved_at_ = loop_->steps();
+  } else {
+    ++save_failures_;
+  }
+  return saved;
+}
+
+Status Run::Finish() {
+  if (!Leads()) return {};
+  if (loop_->Done() && !Stopping()) PACELINE_TRY(EvaluateNow());
+  PACELINE_ASSIGN(params_hash_, HashDense());
+  const RunSummary summary = Summarize();
+  log_.Record("end", JsonObject()
+                         .Add("step", summary.steps)
+                         .Add("params_hash", summary.params_hash)
+                         .Add("interrupted", summary.interrupted));
+  if (!log_.keeps_records()) return {};
+  const Status written = job::WriteTextFile(log_.directory().ResultFile(), summary.Json() + "\n");
+  if (!written.ok()) log_.Warn(written.message());
+  return {};
+}
+
+Result<std::string> Run::HashDense() {
+  std::vector<float> dense(context_.spec.DenseFloats());
+  if (dense.empty()) return std::string();
+  ps::PullRequest request{.trainer = context_.place.rank,
+                          .min_version = loop_->VersionNow(),
+                          .touch = ps::Touch::kPeek,
+                          .rows = {},
+                          .dense = dense};
+  PACELINE_TRY(context_.store.Pull(request).status());
+  kernel::Hasher hasher;
+  hasher.Update(std::as_bytes(std::span(dense)));
+  return hasher.Hex();
+}
+
+void Run::AddEvaluation(RunSummary& summary) const {
+  if (!evaluation_) return;
+  summary.evaluated = true;
+  summary.accuracy = OrNone(evaluation_->accuracy);
+  summary.auc = OrNone(evaluation_->auc);
+  summary.best_auc = OrNone(model_.best_auc);
+  summary.pair_ratio = OrNone(evaluation_->pair_ratio);
+  summary.similarity = OrNone(evaluation_->similarity);
+  summary.eval_samples = evaluation_->samples;
+}
+
+RunSummary Run::Summarize() {
+  RunSummary summary;
+  summary.model = config_.model;
+  summary.strategy = config_.strategy;
+  summary.mode = config_.strategy == "local" ? "" : config_.mode;
+  summary.optimizer = config_.optimizer;
+  summary.data = config_.data;
+  summary.run = config_.run;
+  summary.workers = config_.workers;
+  summary.shards = config_.shards;
+  summary.batch = config_.batch;
+  summary.threads = config_.threads;
+  summary.seed = config_.seed;
+  summary.steps = loop_->steps();
+  summary.samples = Samples();
+  summary.epochs = static_cast<double>(Samples()) / static_cast<double>(share_.plan.dataset_size);
+  summary.resumed_from_step = first_step_;
+  summary.seconds = ToSeconds(step_time_);
+  summary.wall_seconds = ToSeconds(environment_.clock.Now() - started_);
+  const auto new_samples = static_cast<double>(Samples() - share_.SamplesAfter(first_step_));
+  summary.samples_per_second = summary.seconds > 0 ? new_samples / summary.seconds : 0;
+  summary.final_loss = recent_loss_;
+  AddEvaluation(summary);
+  for (const sparse::TableSpec& table : model_.model->tables()) {
+    summary.params += table.rows * table.dim;
+  }
+  summary.params += context_.spec.DenseFloats();
+  summary.tensors = model_.model->tables().size() + model_.model->dense().size();
+  summary.params_hash = params_hash_;
+  summary.skipped_steps = skipped_;
+  summary.bad_records = model_.bad_records;
+  summary.checkpoint_failures = save_failures_;
+  summary.max_rss_bytes = MaxRssBytes();
+  summary.interrupted = !loop_->Done();
+  summary.phases = loop_->phases();
+  summary.group = environment_.group;
+  return summary;
+}
+
+}  // namespace
+
+Result<RunSummary> RunTrainer(const TrainConfig& config, const RunEnvironment& environment,
+                              const ModelWithData& model, const TrainerContext& context,
+                              RunLog& log) {
+  Run run(config, environment, model, context, log);
+  PACELINE_TRY(run.Open());
+  return run.Train();
+}
+
+}  // namespace paceline::fused

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algo/batch_plan.h"
+
+namespace paceline::fused {
+
+// Which samples one of several trainers computes, and which of them one push covers. Every mode
+// cuts the same stream of samples in the same way (algo/batch_plan.h), so that all see the same
+// data. A round is what one push covers: one step, or several. Immutable value.
+struct TrainerShare {
+  algo::BatchPlan plan;
+  std::uint64_t rank = 0;
+  std::uint64_t world = 1;  // at most plan.shards
+  std::uint64_t steps_per_round = 1;
+
+  std::uint64_t Rounds() const;
+  std::uint64_t FirstStep(std::uint64_t round) const { return round * steps_per_round; }
+  std::uint64_t EndStep(std::uint64_t round) const;
+
+  // This trainer's batches of a step, one for each of its virtual shards; the last of a run may be
+  // empty.
+  std::vector<algo::PositionRange> RangesOf(std::uint64_t step) const;
+
+  // Samples of the run, of all trainers, when each has done so many steps.
+  std::uint64_t SamplesAfter(std::uint64_t steps) const;
+};
+
+}  // namespace paceline::fused

@@ -1,0 +1,64 @@
+#include "fused/training_run.h"
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "disk/file_system.h"
+#include "fused/job_description.h"
+#include "fused/model_factory.h"
+#include "ps/local_store.h"
+#include "ps/server_core.h"
+
+namespace paceline::fused {
+
+using job::RunSummary;
+using job::TrainConfig;
+
+namespace {
+
+Result<std::string> ServerFolder(const std::string& run) {
+  std::string folder = run + "/servers/server-0";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return folder;
+  return Status::Error(Code::kDisk, fmt::format("cannot make {}: {}", folder, error.message()));
+}
+
+}  // namespace
+
+Result<RunSummary> TrainLocally(const TrainConfig& config, const RunEnvironment& environment) {
+  PACELINE_ASSIGN(const ModelWithData model, MakeModel(config));
+  PACELINE_ASSIGN(const ps::JobSpec spec, DescribeJob(config, model, 1));
+  PACELINE_ASSIGN(const auto log, RunLog::Open(config, environment, RunLog::Lock::kTake));
+  PACELINE_ASSIGN(const std::string folder, ServerFolder(config.run));
+  disk::PosixFileSystem file_system;
+  // A process that dies takes trainer and parameters with it and repeats what came after the last
+  // snapshot, as any local training does: a log of every push would only cost time.
+  PACELINE_ASSIGN(
+      const auto core,
+      ps::ServerCore::Open(
+          {.file_system = &file_system, .folder = folder, .wal = ps::Wal::kOff, .load_from = {}}));
+  PACELINE_TRY(core->Configure(spec).Wrap("resuming " + config.run));
+  ps::LocalStore store(*core);
+  return RunTrainer(
+      config, environment, model,
+      {.place = {}, .store = store, .spec = spec, .save = [&] { return core->Snapshot(); }}, *log);
+}
+
+Result<RunSummary> TrainWithServers(const TrainConfig& config, const RunEnvironment& environment,
+                                    const TrainerPlace& place, const Connect& connect) {
+  PACELINE_ASSIGN(const ModelWithData model, MakeModel(config));
+  PACELINE_ASSIGN(const ps::JobSpec spec, DescribeJob(config, model, place.world));
+  PACELINE_ASSIGN(const auto store, connect(spec));
+  std::unique_ptr<RunLog> log = RunLog::Silent(environment);
+  if (place.rank == 0) {
+    PACELINE_ASSIGN(log, RunLog::Open(config, environment, RunLog::Lock::kLauncher));
+  }
+  return RunTrainer(config, environment, model, {.place = place, .store = *store, .spec = spec},
+                    *log);
+}
+
+}  // namespace paceline::fused
