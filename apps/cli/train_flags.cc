@@ -40,7 +40,8 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
 void AddExecution(CLI::App& app, TrainConfig& config) {
   const auto group = app.add_option_group("Execution");
   group->add_option("--strategy", config.strategy,
-                    "local, or allreduce (default: allreduce with several workers)");
+                    "local, allreduce or ps, with parameter servers (default: allreduce with "
+                    "several workers)");
   group
       ->add_option_function<std::string>(
           "--workers",
@@ -93,15 +94,43 @@ void AddElastic(CLI::App& app, TrainConfig& config) {
   group->add_option("--heartbeat", config.heartbeat, "Seconds between signs of life");
   group->add_option("--dead-timeout", config.dead_timeout,
                     "Seconds of silence after which a worker is given up");
-  group->add_option("--restarts", config.restarts, "Dead workers that are replaced; 0: none");
+  group->add_option("--restarts", config.restarts,
+                    "Dead workers that are replaced, also with --strategy ps; 0: none");
   group->add_option("--store", config.store,
                     "Where the coordinator keeps its state: file:PATH or etcd://HOST:PORT "
                     "(default: a file in the run directory)");
   group
       ->add_option("--chaos", config.chaos,
                    "Faults to inject, e.g. kill=worker:1@step40,stop=worker:2@step60:6s,"
-                   "cut=worker:0@step80:8s,join=@step100; docs/elastic.md")
+                   "cut=worker:0@step80:8s,join=@step100; with --strategy ps kill=server:1@step40 "
+                   "and kill=trainer:0@step60; docs/elastic.md")
       ->configurable(false);
+  HideZeroDefaults(*group);
+}
+
+void AddServers(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Parameter server (--strategy ps)");
+  group->add_option("--servers", config.servers, "Server processes, which share the parameters");
+  group->add_option("--mode", config.mode,
+                    "When pushes take effect: sync, async, half-async, geo or ssp");
+  group->add_option("--staleness", config.staleness,
+                    "Of mode ssp: batches that a trainer may be ahead of the slowest");
+  group->add_option("--geo-steps", config.geo_steps, "Of mode geo: batches between exchanges");
+  group->add_option("--merge", config.merge,
+                    "Of mode half-async: batches that a trainer merges before it pushes");
+  group->add_option("--delay-compensation", config.delay_compensation,
+                    "Of mode async: lambda of DC-ASGD (default: off)");
+  group->add_option("--wal", config.wal,
+                    "What a server logs before it acknowledges a push: always, group (several "
+                    "pushes together) or off");
+  group->add_option("--wal-group-ms", config.wal_group_ms,
+                    "Pushes of so many milliseconds are made durable together");
+  group->add_option("--table-store", config.table_store,
+                    "memory, or rocksdb: rows that do not fit live on disk");
+  group->add_option("--table-memory-mb", config.table_memory_mb,
+                    "Hot rows of each table of a server on rocksdb");
+  group->add_option("--server-timeout", config.server_timeout,
+                    "Seconds that trainers wait for a server that is away");
   HideZeroDefaults(*group);
 }
 
@@ -158,6 +187,7 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   AddExecution(app, request.config);
   AddGroup(app, request.config);
   AddElastic(app, request.config);
+  AddServers(app, request.config);
   AddOptimizer(app, request.config);
   AddRecords(app, request.config);
   app.set_config("--config", "", "TOML file with any of these flags; flags win")

@@ -125,6 +125,27 @@ TEST(ParseTrainArguments, TheRecordedConfigReadsBackUnchanged) {
   EXPECT_EQ(again->config, expected);
 }
 
+TEST(ParseTrainArguments, TheFlagsOfServersReadBackUnchanged) {
+  const auto original =
+      ParseTrainArguments({"vgg16-small", "--strategy",        "ps",      "--mode",
+                           "ssp",         "--servers",         "3",       "--wal",
+                           "always",      "--staleness",       "4",       "--wal-group-ms",
+                           "5",           "--table-store",     "rocksdb", "--geo-steps",
+                           "6",           "--table-memory-mb", "7",       "--merge",
+                           "8",           "--restarts",        "9",       "--delay-compensation",
+                           "0.25",        "--server-timeout",  "1.5"});
+  ASSERT_THAT(original, IsOk());
+  EXPECT_EQ(original->config.servers, 3);
+  const testing::TempDir dir;
+  testing::WriteFile(dir / "config.toml", job::ToToml(original->config));
+  const auto again = ParseTrainArguments({"--resume", "--run", dir.path().string()});
+  ASSERT_THAT(again, IsOk());
+  job::TrainConfig expected = original->config;
+  expected.resume = true;
+  expected.run = dir.path().string();
+  EXPECT_EQ(again->config, expected);
+}
+
 TEST(ParseTrainArguments, ResumeMayChangeTheEnd) {
   const testing::TempDir dir;
   testing::WriteFile(dir / "config.toml", "model = \"vgg16\"\nepochs = 2\n");

@@ -13,6 +13,7 @@ namespace paceline::job {
 
 namespace {
 
+constexpr std::uint64_t kMostRandomEvents = 1'000'000;
 constexpr std::string_view kKinds[] = {"kill", "stop", "cut", "leave", "join"};
 
 std::optional<std::uint64_t> TakeNumber(std::string_view& text) {
@@ -38,21 +39,37 @@ std::optional<std::chrono::milliseconds> TakeDuration(std::string_view& text) {
   return std::nullopt;
 }
 
-std::optional<ChaosEvent> ParseEvent(std::string_view text) {
+// Whom an event may hit.
+struct Targets {
+  std::uint64_t workers = 0;
+  std::uint64_t servers = 0;  // 0: an elastic run, whose workers have a coordinator
+  std::uint64_t steps = 0;
+};
+
+// "worker:1", "coordinator"; with servers "trainer:1", "server:1".
+bool TakeVictim(std::string_view& text, const Targets& targets, ChaosEvent& event) {
+  if (targets.servers == 0 && event.kind == ChaosKind::kKill && Take(text, "coordinator")) {
+    event.coordinator = true;
+    return true;
+  }
+  event.server = targets.servers > 0 && Take(text, "server:");
+  if (!event.server && !Take(text, targets.servers > 0 ? "trainer:" : "worker:")) return false;
+  const auto number = TakeNumber(text);
+  event.worker = number.value_or(0);
+  return number && event.worker < (event.server ? targets.servers : targets.workers);
+}
+
+std::optional<ChaosEvent> ParseEvent(std::string_view text, const Targets& targets) {
   ChaosEvent event;
   const std::string_view name = text.substr(0, text.find('='));
   const auto kind = std::ranges::find(kKinds, name);
   if (kind == std::end(kKinds) || name.size() == text.size()) return std::nullopt;
   event.kind = static_cast<ChaosKind>(kind - std::begin(kKinds));
-  text.remove_prefix(name.size() + 1);
-  if (event.kind == ChaosKind::kKill && Take(text, "coordinator")) {
-    event.coordinator = true;
-  } else if (event.kind != ChaosKind::kJoin) {
-    if (!Take(text, "worker:")) return std::nullopt;
-    const auto worker = TakeNumber(text);
-    if (!worker) return std::nullopt;
-    event.worker = *worker;
+  if (targets.servers > 0 && event.kind != ChaosKind::kKill && event.kind != ChaosKind::kStop) {
+    return std::nullopt;
   }
+  text.remove_prefix(name.size() + 1);
+  if (event.kind != ChaosKind::kJoin && !TakeVictim(text, targets, event)) return std::nullopt;
   if (!Take(text, "@step")) return std::nullopt;
   const auto step = TakeNumber(text);
   if (!step) return std::nullopt;
@@ -67,17 +84,21 @@ std::optional<ChaosEvent> ParseEvent(std::string_view text) {
 }
 
 // Kills mostly; a cut has to be known when a worker starts, so it is left to the explicit form.
-std::vector<ChaosEvent> RandomEvents(std::uint64_t seed, std::uint64_t count, std::uint64_t workers,
-                                     std::uint64_t steps) {
+std::vector<ChaosEvent> RandomEvents(std::uint64_t seed, std::uint64_t count,
+                                     const Targets& targets) {
   CounterRng random(seed, Purpose::kTest, 6, 0);
+  const auto last_step = static_cast<std::uint32_t>(std::max<std::uint64_t>(targets.steps, 2) - 1);
   std::vector<ChaosEvent> events;
+  events.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     constexpr ChaosKind kMix[] = {ChaosKind::kKill, ChaosKind::kKill,  ChaosKind::kKill,
                                   ChaosKind::kStop, ChaosKind::kLeave, ChaosKind::kJoin};
     ChaosEvent event{.kind = kMix[random.Below(6)]};
-    event.worker = random.Below(static_cast<std::uint32_t>(workers));
-    event.step =
-        1 + random.Below(static_cast<std::uint32_t>(std::max<std::uint64_t>(steps, 2) - 1));
+    if (targets.servers > 0 && event.kind != ChaosKind::kStop) event.kind = ChaosKind::kKill;
+    event.server = targets.servers > 0 && random.Below(2) == 0;
+    event.worker =
+        random.Below(static_cast<std::uint32_t>(event.server ? targets.servers : targets.workers));
+    event.step = 1 + random.Below(last_step);
     if (event.kind == ChaosKind::kStop) {
       event.duration = std::chrono::milliseconds(100 + random.Below(3'000));
     }
@@ -86,12 +107,39 @@ std::vector<ChaosEvent> RandomEvents(std::uint64_t seed, std::uint64_t count, st
   return events;
 }
 
+Result<std::vector<ChaosEvent>> Parse(const std::string& text, const Targets& targets,
+                                      std::string_view examples) {
+  std::vector<ChaosEvent> events;
+  std::string_view left(text);
+  while (!left.empty()) {
+    std::string_view part = left.substr(0, left.find(','));
+    left.remove_prefix(std::min(left.size(), part.size() + 1));
+    const Status bad = Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("--chaos: '{}' is not like {} or random=SEED:COUNT", part, examples));
+    if (Take(part, "random=")) {
+      const auto seed = TakeNumber(part);
+      const auto count = seed && Take(part, ":") ? TakeNumber(part) : std::nullopt;
+      if (!count || *count > kMostRandomEvents || !part.empty()) return bad;
+      const auto random = RandomEvents(*seed, *count, targets);
+      events.insert(events.end(), random.begin(), random.end());
+      continue;
+    }
+    const auto event = ParseEvent(part, targets);
+    if (!event) return bad;
+    events.push_back(*event);
+  }
+  std::ranges::stable_sort(events, {}, &ChaosEvent::step);
+  return events;
+}
+
 }  // namespace
 
 std::string ChaosEvent::Describe() const {
   const std::string victim = kind == ChaosKind::kJoin ? "a new worker"
-                             : coordinator            ? "the coordinator"
-                                                      : fmt::format("worker {}", worker);
+                             : coordinator
+                                 ? "the coordinator"
+                                 : fmt::format("{} {}", server ? "server" : "worker", worker);
   const std::string time =
       duration.count() > 0 ? fmt::format(" for {} ms", duration.count()) : std::string();
   return fmt::format("{} {} at step {}{}", kKinds[static_cast<std::size_t>(kind)], victim, step,
@@ -100,31 +148,15 @@ std::string ChaosEvent::Describe() const {
 
 Result<std::vector<ChaosEvent>> ParseChaos(const std::string& text, std::uint64_t workers,
                                            std::uint64_t steps) {
-  std::vector<ChaosEvent> events;
-  std::string_view left(text);
-  while (!left.empty()) {
-    std::string_view part = left.substr(0, left.find(','));
-    left.remove_prefix(std::min(left.size(), part.size() + 1));
-    const Status bad = Status::Error(
-        Code::kInvalidArgument,
-        fmt::format(
-            "--chaos: '{}' is not like kill=worker:1@step40, stop=worker:1@step40:6s, "
-            "cut=..., leave=..., join=@step40, kill=coordinator@step40 or random=SEED:COUNT",
-            part));
-    if (Take(part, "random=")) {
-      const auto seed = TakeNumber(part);
-      const auto count = seed && Take(part, ":") ? TakeNumber(part) : std::nullopt;
-      if (!count || !part.empty()) return bad;
-      const auto random = RandomEvents(*seed, *count, workers, steps);
-      events.insert(events.end(), random.begin(), random.end());
-      continue;
-    }
-    const auto event = ParseEvent(part);
-    if (!event || (event->kind != ChaosKind::kJoin && event->worker >= workers)) return bad;
-    events.push_back(*event);
-  }
-  std::ranges::stable_sort(events, {}, &ChaosEvent::step);
-  return events;
+  return Parse(text, {.workers = workers, .servers = 0, .steps = steps},
+               "kill=worker:1@step40, stop=worker:1@step40:6s, cut=..., leave=..., join=@step40, "
+               "kill=coordinator@step40");
+}
+
+Result<std::vector<ChaosEvent>> ParseServerChaos(const std::string& text, std::uint64_t trainers,
+                                                 std::uint64_t servers, std::uint64_t steps) {
+  return Parse(text, {.workers = trainers, .servers = servers, .steps = steps},
+               "kill=server:0@step40, kill=trainer:1@step40, stop=server:0@step40:500ms");
 }
 
 }  // namespace paceline::job

@@ -14,7 +14,8 @@ enum class ChaosKind { kKill, kStop, kCut, kLeave, kJoin };
 // One fault that is injected when the run has done `step` steps.
 struct ChaosEvent {
   ChaosKind kind = ChaosKind::kKill;
-  bool coordinator = false;  // the victim; else worker number `worker`
+  bool coordinator = false;  // the victim; else worker (or server) number `worker`
+  bool server = false;
   std::uint64_t worker = 0;
   std::uint64_t step = 0;
   std::chrono::milliseconds duration{0};  // of kStop and kCut
@@ -28,5 +29,10 @@ struct ChaosEvent {
 // for workers that the seed decides. In order of steps. kInvalidArgument names the part.
 Result<std::vector<ChaosEvent>> ParseChaos(const std::string& text, std::uint64_t workers,
                                            std::uint64_t steps);
+
+// The same for trainers and parameter servers, which can be killed and stopped:
+// "kill=server:1@step40,stop=trainer:0@step60:500ms"; "random=SEED:COUNT" hits both.
+Result<std::vector<ChaosEvent>> ParseServerChaos(const std::string& text, std::uint64_t trainers,
+                                                 std::uint64_t servers, std::uint64_t steps);
 
 }  // namespace paceline::job

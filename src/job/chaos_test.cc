@@ -40,6 +40,39 @@ TEST(ChaosTest, NamesThePartThatIsWrong) {
   }
 }
 
+TEST(ChaosTest, ServersAndTrainersAreKilledAndStopped) {
+  const auto events = ParseServerChaos(
+      "kill=trainer:0@step60,kill=server:1@step40,stop=server:0@step50:500ms", 1, 2, 100);
+  ASSERT_TRUE(events.ok()) << events.status().message();
+  EXPECT_THAT(
+      *events,
+      ElementsAre(
+          ChaosEvent{.kind = ChaosKind::kKill, .server = true, .worker = 1, .step = 40},
+          ChaosEvent{
+              .kind = ChaosKind::kStop, .server = true, .worker = 0, .step = 50, .duration = 500ms},
+          ChaosEvent{.kind = ChaosKind::kKill, .worker = 0, .step = 60}));
+  EXPECT_EQ(events->front().Describe(), "kill server 1 at step 40");
+  for (const char* text : {"kill=server:2@step1", "kill=trainer:1@step1", "kill=worker:0@step1",
+                           "kill=coordinator@step1", "cut=server:0@step1:1s", "join=@step1"}) {
+    EXPECT_THAT(ParseServerChaos(text, 1, 2, 100),
+                StatusIs(Code::kInvalidArgument, HasSubstr(std::string("'") + text + "'")));
+  }
+  EXPECT_FALSE(ParseChaos("kill=server:0@step1", 3, 200).ok());
+}
+
+TEST(ChaosTest, RandomFaultsHitServersAndTrainers) {
+  const auto events = ParseServerChaos("random=7:40", 3, 2, 200);
+  ASSERT_TRUE(events.ok());
+  std::size_t servers = 0;
+  for (const ChaosEvent& event : *events) {
+    EXPECT_LT(event.worker, event.server ? 2U : 3U);
+    EXPECT_TRUE(event.kind == ChaosKind::kKill || event.kind == ChaosKind::kStop);
+    servers += event.server ? 1 : 0;
+  }
+  EXPECT_GT(servers, 0U);
+  EXPECT_LT(servers, events->size());
+}
+
 TEST(ChaosTest, RandomFaultsComeFromTheSeed) {
   const auto one = ParseChaos("random=7:20", 3, 200), again = ParseChaos("random=7:20", 3, 200),
              other = ParseChaos("random=8:20", 3, 200);

@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "job/cgroup.h"
 #include "job/coordinator_run.h"
 #include "job/failure_report.h"
 #include "job/record_file.h"
+#include "job/restart_policy.h"
 #include "job/run_dir.h"
 #include "job/stop_signal.h"
 
@@ -24,31 +24,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A worker that lives shorter than this was not worth starting: the next attempt waits longer.
-constexpr milliseconds kShortLife(5'000), kFirstPause(200), kLongestPause(30'000);
 constexpr milliseconds kCoordinatorStart(20'000);
 constexpr milliseconds kTick(20), kChaosTick(2);
-
-// Starting it again would end the same way.
-bool Hopeless(const ExitState& state) {
-  constexpr int kCodes[] = {2, 10, 11, 12, 13, 15, 16, 18};
-  return state.signal == 0 && std::ranges::find(kCodes, state.code) != std::end(kCodes);
-}
-
-// Why a process ended, by its exit code.
-Code ReasonOf(const ExitState& state) {
-  for (int code = 1; code <= static_cast<int>(Code::kInternal); ++code) {
-    if (ExitCode(static_cast<Code>(code)) == state.code) return static_cast<Code>(code);
-  }
-  return Code::kUnavailable;
-}
 
 class ElasticLaunch {
  public:
   explicit ElasticLaunch(const ElasticLaunchOptions& options)
       : options_(options),
         events_(RunDirectory(options.run).EventFile()),
-        oom_kills_(OomKills(options.cgroup_root)) {
+        out_of_memory_(options.cgroup_root) {
     slots_.resize(options.slots);
   }
 
@@ -67,7 +51,7 @@ class ElasticLaunch {
     Instant started{};
     std::optional<Instant> start_at;     // a replacement is due
     std::optional<Instant> continue_at;  // SIGCONT
-    milliseconds pause = kFirstPause;
+    RestartPause pause;
     bool Runs() const { return child && child->running(); }
   };
 
@@ -152,14 +136,11 @@ class ElasticLaunch {
   }
 
   void OnDeath(Slot& slot, const ExitState& state) {
-    const bool out_of_memory = RanOutOfMemory(state);
-    const std::string end = state.signal != 0
-                                ? fmt::format("was ended by {}{}", SignalName(state.signal),
-                                              out_of_memory ? ": out of memory" : "")
-                                : fmt::format("ended with exit code {}", state.code);
+    const bool out_of_memory = out_of_memory_.Explains(state);
+    const std::string end = DescribeEnd(state, out_of_memory);
     const std::string said = slot.child->error_line();
     if (ending_) return;
-    if (Hopeless(state)) {
+    if (IsHopeless(state)) {
       exit_code_ = state.code;
       Say(fmt::format("{} {}; ending the run{}{}", slot.child->spec().label, end,
                       said.empty() ? "" : ": ", said));
@@ -171,21 +152,9 @@ class ElasticLaunch {
       return;
     }
     ++restarts_used_;
-    // Whoever was killed from outside, however young, will do better next time; others may not.
-    const bool killed = state.signal == SIGKILL && !out_of_memory;
-    const bool failed_young = !killed && options_.clock->Now() - slot.started < kShortLife;
-    slot.pause = failed_young ? std::min(2 * slot.pause, kLongestPause) : kFirstPause;
-    slot.start_at = options_.clock->Now() + (failed_young ? slot.pause : milliseconds(0));
+    const Instant now = options_.clock->Now();
+    slot.start_at = now + slot.pause.After(state, out_of_memory, now - slot.started);
     if (!options_.quiet) Say(fmt::format("{} {}; starting another", slot.child->spec().label, end));
-  }
-
-  // The kernel counts whom it killed for memory in our control group. Several may have died before
-  // we look: each explains one of them.
-  bool RanOutOfMemory(const ExitState& state) {
-    const auto kills = OomKills(options_.cgroup_root);
-    if (state.signal != SIGKILL || !kills || !oom_kills_ || *kills <= *oom_kills_) return false;
-    ++*oom_kills_;
-    return true;
   }
 
   Status OnCoordinatorEnded() {
@@ -307,7 +276,7 @@ class ElasticLaunch {
   std::string endpoint_;
   std::vector<Slot> slots_;
   RecordFile events_;
-  std::optional<std::int64_t> oom_kills_;
+  OutOfMemoryWatch out_of_memory_;
   std::uint64_t step_ = 0;  // steps done, as recorded
   std::size_t next_chaos_ = 0;
   std::int64_t restarts_used_ = 0;

@@ -27,7 +27,24 @@ Result<Launch> RecognizeOwn(const LaunchVariables& variables) {
                              "PACELINE_LOCAL_WORLD"}));
   PACELINE_ASSIGN(const auto restarts, variables.Number("PACELINE_RESTARTS"));
   launch.restarts = restarts.value_or(0);
+  const std::string role = variables.Text("PACELINE_ROLE").value_or("trainer");
+  if (role != "trainer" && role != "server") {
+    return variables.Wrong("PACELINE_ROLE", "not trainer or server");
+  }
+  if (role == "server") launch.role = LaunchRole::kServer;
   return Launch(launch);
+}
+
+// PACELINE_SERVERS overrules what any source says.
+Status SettleServers(const LaunchVariables& variables, LaunchEnvironment& launch) {
+  PACELINE_ASSIGN(std::vector<std::string> own, OwnServers(variables));
+  if (!own.empty()) launch.servers = std::move(own);
+  if (launch.role == LaunchRole::kServer && launch.rank.value() >= launch.servers.size()) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("{} started server {}, but there are {} addresses of servers",
+                                     launch.source, launch.rank.value(), launch.servers.size()));
+  }
+  return {};
 }
 
 // A world without a rank: half of the variables got lost on the way. Alone, every process would
@@ -46,12 +63,13 @@ Status CheckNothingLeftOver(const LaunchVariables& variables) {
   return {};
 }
 
-// Rank 0 of several needs a place where the others find it; MPI finds it itself.
+// Rank 0 of several needs a place where the others find it; MPI finds it itself, and with servers
+// they are the place.
 Status SettleCoordinator(const LaunchVariables& variables, LaunchEnvironment& launch) {
   PACELINE_ASSIGN(std::string own, OwnCoordinator(variables));
   if (!own.empty()) launch.coordinator = std::move(own);
   const bool mpi = launch.source == "open-mpi" || launch.source == "mpich";
-  if (launch.coordinator.empty() && launch.world > 1 && !mpi) {
+  if (launch.coordinator.empty() && launch.world > 1 && !mpi && launch.servers.empty()) {
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("{} names no coordinator; set PACELINE_COORDINATOR=HOST:PORT "
                                      "to where rank 0 listens",
@@ -102,26 +120,42 @@ Result<std::string> ReadHostAndPort(const LaunchVariables& variables, const char
 
 Result<std::optional<LaunchEnvironment>> RecognizeLaunch(const GetEnv& getenv) {
   const LaunchVariables variables(getenv);
-  for (const auto recognize :
-       {RecognizeOwn, RecognizeTorch, RecognizePet, RecognizeOpenMpi, RecognizeMpich,
-        RecognizeSlurm, RecognizeHorovod, RecognizePaddle, RecognizeIndexedJob}) {
+  for (const auto recognize : {RecognizeOwn, RecognizeTorch, RecognizePet, RecognizeOpenMpi,
+                               RecognizeMpich, RecognizeSlurm, RecognizeHorovod, RecognizePaddle,
+                               RecognizeTensorflow, RecognizeDmlc, RecognizeIndexedJob}) {
     PACELINE_ASSIGN(Launch launch, recognize(variables));
     if (!launch) continue;
+    PACELINE_TRY(SettleServers(variables, *launch));
     PACELINE_TRY(SettleCoordinator(variables, *launch));
     return launch;
   }
   PACELINE_TRY(CheckNothingLeftOver(variables));
-  return Launch();
+  PACELINE_ASSIGN(std::vector<std::string> servers, OwnServers(variables));
+  if (servers.empty()) return Launch();
+  LaunchEnvironment alone{.source = "paceline"};  // the one trainer of servers somewhere else
+  alone.servers = std::move(servers);
+  return Launch(alone);
 }
 
 std::string LaunchEnvironment::Describe() const {
+  if (role == LaunchRole::kScheduler) {
+    return fmt::format("launch environment: {}, scheduler", source);
+  }
+  if (role == LaunchRole::kServer) {
+    return fmt::format("launch environment: {}, server {} of {} at {}", source, rank.value(), world,
+                       servers[rank.value()]);
+  }
   std::string text = fmt::format("launch environment: {}, {} {} of {}", source,
                                  processes_per_node > 1 ? "host" : "rank", rank.value(), world);
   if (processes_per_node > 1) text += fmt::format(" with {} processes each", processes_per_node);
   if (!coordinator.empty()) {
     text += ", coordinator " + coordinator;
-  } else if (world > 1) {
+  } else if (world > 1 && servers.empty()) {
     text += ", no coordinator";
+  }
+  if (!servers.empty()) {
+    text += fmt::format(", {} server{}, first {}", servers.size(), servers.size() == 1 ? "" : "s",
+                        servers.front());
   }
   if (restarts > 0) text += fmt::format(", restart {}", restarts);
   return text;
@@ -145,6 +179,10 @@ std::map<std::string, std::string> ToVariables(const LaunchEnvironment& launch) 
   if (launch.local_world) variables["PACELINE_LOCAL_WORLD"] = std::to_string(*launch.local_world);
   if (!launch.coordinator.empty()) variables["PACELINE_COORDINATOR"] = launch.coordinator;
   if (launch.restarts > 0) variables["PACELINE_RESTARTS"] = std::to_string(launch.restarts);
+  if (launch.role == LaunchRole::kServer) variables["PACELINE_ROLE"] = "server";
+  if (!launch.servers.empty()) {
+    variables["PACELINE_SERVERS"] = fmt::format("{}", fmt::join(launch.servers, ","));
+  }
   return variables;
 }
 

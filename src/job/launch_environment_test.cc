@@ -234,7 +234,7 @@ const WrongCase kWrongCases[] = {
     {"SlurmStepIsNoNumber", With(kSrun, {{"SLURM_STEP_ID", "x"}}), "SLURM_STEP_ID=x"},
     {"PaddleServer",
      {{"PADDLE_TRAINER_ID", "0"}, {"PADDLE_TRAINERS_NUM", "2"}, {"TRAINING_ROLE", "PSERVER"}},
-     "TRAINING_ROLE=PSERVER: only trainers"},
+     "TRAINING_ROLE is set but PADDLE_PSERVERS_IP_PORT_LIST is not"},
     {"PaddleEndpointsDoNotMatch",
      {{"PADDLE_TRAINER_ID", "0"},
       {"PADDLE_TRAINERS_NUM", "3"},

@@ -134,10 +134,11 @@ Result<Launch> RecognizeHorovod(const LaunchVariables& variables) {
 }
 
 Result<Launch> RecognizePaddle(const LaunchVariables& variables) {
-  if (!variables.Has("PADDLE_TRAINER_ID")) return Launch();
+  PACELINE_ASSIGN(Launch server, RecognizePaddleServer(variables));
+  if (server || !variables.Has("PADDLE_TRAINER_ID")) return server;
   for (const char* role : {"TRAINING_ROLE", "PADDLE_ROLE"}) {
     if (variables.Text(role).value_or("TRAINER") != "TRAINER") {
-      return variables.Wrong(role, "only trainers are started this way");
+      return variables.Wrong(role, "not TRAINER or PSERVER");
     }
   }
   const bool old_name = !variables.Has("PADDLE_LOCAL_RANK");
@@ -146,6 +147,7 @@ Result<Launch> RecognizePaddle(const LaunchVariables& variables) {
       ReadRanks(variables, "paddle",
                 {"PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM",
                  old_name ? "PADDLE_RANK_IN_NODE" : "PADDLE_LOCAL_RANK", "PADDLE_LOCAL_SIZE"}));
+  PACELINE_ASSIGN(launch.servers, PaddleServers(variables));
   PACELINE_ASSIGN(launch.coordinator, PaddleCoordinator(variables, launch.world));
   return Launch(launch);
 }

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "job/launch_environment.h"
@@ -20,7 +21,16 @@ Result<Launch> RecognizeMpich(const LaunchVariables& variables);
 Result<Launch> RecognizeSlurm(const LaunchVariables& variables);
 Result<Launch> RecognizeHorovod(const LaunchVariables& variables);
 Result<Launch> RecognizePaddle(const LaunchVariables& variables);
+Result<Launch> RecognizePaddleServer(const LaunchVariables& variables);
+Result<Launch> RecognizeTensorflow(const LaunchVariables& variables);
+Result<Launch> RecognizeDmlc(const LaunchVariables& variables);
 Result<Launch> RecognizeIndexedJob(const LaunchVariables& variables);
+
+// "host:port,host:port" of a variable; empty when it is not set.
+Result<std::vector<std::string>> ReadServerList(const LaunchVariables& variables, const char* name);
+// Of PACELINE_SERVERS, and of either of Paddle's names.
+Result<std::vector<std::string>> OwnServers(const LaunchVariables& variables);
+Result<std::vector<std::string>> PaddleServers(const LaunchVariables& variables);
 
 // Names of variables; a null pointer where a source has none.
 struct RankNames {

@@ -13,6 +13,7 @@
 
 #include "job/cgroup.h"
 #include "job/failure_report.h"
+#include "job/restart_policy.h"
 #include "job/stop_signal.h"
 
 namespace paceline::job {
@@ -23,11 +24,6 @@ std::string ThisHost() {
   char name[256] = "";
   ::gethostname(name, sizeof(name) - 1);
   return *name == '\0' ? "localhost" : name;
-}
-
-std::string DescribeEnd(const ExitState& state) {
-  return state.signal != 0 ? fmt::format("was ended by {}", SignalName(state.signal))
-                           : fmt::format("ended with exit code {}", state.code);
 }
 
 // The children of one launch. Used once, by one thread.

@@ -12,6 +12,7 @@ namespace paceline::job {
 //   events.jsonl   one JSON object per line: start, view, step, evaluate, checkpoint, end
 //   members.jsonl  the same of the coordinator of an elastic run: who joined, was lost, left
 //   status.json    what the coordinator saw last, replaced about every second
+//   servers/       server-I.json of each parameter server, replaced about every second
 //   log.txt        what the program logged
 //   checkpoints/   gen-... directories
 //   result.json    the summary, written at the end
@@ -26,6 +27,10 @@ class RunDirectory {
   std::string EventFile() const { return path_ + "/events.jsonl"; }
   std::string MembersFile() const { return path_ + "/members.jsonl"; }
   std::string StatusFile() const { return path_ + "/status.json"; }
+  std::string ServersDirectory() const { return path_ + "/servers"; }
+  std::string ServerFile(std::uint64_t index) const {
+    return ServersDirectory() + "/server-" + std::to_string(index) + ".json";
+  }
   std::string LogFile() const { return path_ + "/log.txt"; }
   std::string CheckpointDirectory() const { return path_ + "/checkpoints"; }
   std::string ResultFile() const { return path_ + "/result.json"; }

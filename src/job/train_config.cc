@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -32,7 +33,7 @@ Status Within(const char* flag, T value, T low, T high) {
 Status CheckChoices(const TrainConfig& config) {
   PACELINE_TRY(OneOf("--augment", config.augment, {"standard", "none"}));
   PACELINE_TRY(OneOf("--bad-record", config.bad_record, {"fail", "skip"}));
-  PACELINE_TRY(OneOf("--strategy", config.strategy, {"local", "allreduce"}));
+  PACELINE_TRY(OneOf("--strategy", config.strategy, {"local", "allreduce", "ps"}));
   PACELINE_TRY(OneOf("--engine", config.engine, {"native", "gloo", "mpi"}));
   PACELINE_TRY(OneOf("--placement", config.placement, {"auto", "none"}));
   PACELINE_TRY(OneOf("--shared-memory", config.shared_memory, {"auto", "off"}));
@@ -53,7 +54,8 @@ Status CheckChoices(const TrainConfig& config) {
 
 Status CheckElastic(const TrainConfig& config) {
   if (!config.Elastic()) {
-    const bool unused = config.start_workers != 0 || !config.chaos.empty() || !config.store.empty();
+    const bool chaos_unused = !config.chaos.empty() && !config.UsesServers();
+    const bool unused = config.start_workers != 0 || chaos_unused || !config.store.empty();
     return !unused ? Status()
                    : Status::Error(Code::kInvalidArgument,
                                    "--start-workers, --store and --chaos go with an elastic run: "
@@ -64,7 +66,6 @@ Status CheckElastic(const TrainConfig& config) {
   PACELINE_TRY(Within("--heartbeat", config.heartbeat, 0.01, 3600.0));
   PACELINE_TRY(Within("--dead-timeout", config.dead_timeout, 4 * config.heartbeat, 36000.0));
   PACELINE_TRY(Within("--elastic-timeout", config.elastic_timeout, 0.0, 1e7));
-  PACELINE_TRY(Within("--restarts", config.restarts, std::int64_t{0}, std::int64_t{1'000'000'000}));
   if (config.engine != "mpi") return {};
   return Status::Error(Code::kInvalidArgument,
                        "--engine mpi cannot go on without a dead worker; an elastic run needs "
@@ -85,6 +86,69 @@ Status CheckWorkers(const TrainConfig& config) {
   return {};
 }
 
+auto ServerFields(const TrainConfig& config) {
+  return std::tuple(config.mode, config.servers, config.wal, config.wal_group_ms,
+                    config.table_store, config.table_memory_mb, config.staleness, config.geo_steps,
+                    config.merge, config.delay_compensation, config.server_timeout);
+}
+
+Status CheckServerRanges(const TrainConfig& config) {
+  constexpr std::uint64_t kMany = 1'000'000;
+  constexpr double kLarge = 1e6;
+  PACELINE_TRY(OneOf("--mode", config.mode, {"sync", "async", "half-async", "geo", "ssp"}));
+  PACELINE_TRY(OneOf("--wal", config.wal, {"always", "group", "off"}));
+  PACELINE_TRY(OneOf("--table-store", config.table_store, {"memory", "rocksdb"}));
+  PACELINE_TRY(Within<std::int64_t>("--servers", config.servers, 1, 1000));
+  PACELINE_TRY(Within<std::int64_t>("--wal-group-ms", config.wal_group_ms, 0, 60'000));
+  PACELINE_TRY(Within<std::int64_t>("--table-memory-mb", config.table_memory_mb, 1, 1'000'000));
+  PACELINE_TRY(Within<std::uint64_t>("--staleness", config.staleness, 0, kMany));
+  PACELINE_TRY(Within<std::uint64_t>("--geo-steps", config.geo_steps, 1, kMany));
+  PACELINE_TRY(Within<std::uint64_t>("--merge", config.merge, 1, kMany));
+  PACELINE_TRY(Within("--delay-compensation", config.delay_compensation, 0.0, kLarge));
+  return Within("--server-timeout", config.server_timeout, 0.1, kLarge);
+}
+
+// In a sum over trainers, each of which sums its own shards, the fixed tree over all shards comes
+// out only if every trainer's shards are a whole subtree.
+bool EachTrainerHasASubtree(const TrainConfig& config) {
+  const std::int64_t each = config.shards / config.workers;
+  return each * config.workers == config.shards && (each & (each - 1)) == 0;
+}
+
+Status CheckServers(const TrainConfig& config) {
+  const auto wrong = [](std::string text) {
+    return Status::Error(Code::kInvalidArgument, std::move(text));
+  };
+  if (!config.UsesServers()) {
+    if (ServerFields(config) == ServerFields(TrainConfig{})) return {};
+    return wrong(
+        "--servers, --mode and the other flags of parameter servers go with --strategy ps");
+  }
+  PACELINE_TRY(CheckServerRanges(config));
+  if (config.Elastic() && (config.mode == "sync" || config.mode == "ssp")) {
+    return wrong(
+        fmt::format("--mode {} waits for every trainer: it needs a fixed number of "
+                    "--workers, not {}",
+                    config.mode, config.WorkersText()));
+  }
+  if (config.mode == "sync" && !config.Fused() && !EachTrainerHasASubtree(config)) {
+    return wrong(
+        fmt::format("--shards {}: in --mode sync it must be --workers {} times a power of "
+                    "two",
+                    config.shards, config.workers));
+  }
+  if (config.mode == "geo" && config.optimizer != "sgd") {
+    return wrong(
+        fmt::format("--mode geo adds differences of parameters; it goes with --optimizer "
+                    "sgd, not {}",
+                    config.optimizer));
+  }
+  if (config.delay_compensation != 0 && config.mode != "async") {
+    return wrong(fmt::format("--delay-compensation goes with --mode async, not {}", config.mode));
+  }
+  return {};
+}
+
 Status CheckRanges(const TrainConfig& config) {
   constexpr std::int64_t kMany = 1'000'000;
   constexpr double kLarge = 1e6;
@@ -100,6 +164,7 @@ Status CheckRanges(const TrainConfig& config) {
   PACELINE_TRY(Within<std::uint64_t>("--train-samples", config.train_samples, 1, kMaxCount));
   PACELINE_TRY(Within<std::uint64_t>("--nan-limit", config.nan_limit, 1, kMaxCount));
   PACELINE_TRY(Within<std::int64_t>("--bucket-kb", config.bucket_kb, 1, kMany));
+  PACELINE_TRY(Within<std::int64_t>("--restarts", config.restarts, 0, 1'000'000'000));
   PACELINE_TRY(Within("--blame-every", config.blame_every, 0.0, kLarge));
   PACELINE_TRY(Within("--collective-timeout", config.collective_timeout, 0.1, kLarge));
   PACELINE_TRY(Within("--lr", config.lr, 0.0, kLarge));
@@ -134,7 +199,12 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   PACELINE_TRY(CheckRanges(config));
   PACELINE_TRY(CheckChoices(config));
   PACELINE_TRY(CheckElastic(config));
-  return CheckWorkers(config);
+  PACELINE_TRY(CheckWorkers(config));
+  return CheckServers(config);
+}
+
+bool TrainConfig::Fused() const {
+  return model == "ctr-dnn" || model == "word2vec" || model == "simnet-bow";
 }
 
 std::string TrainConfig::WorkersText() const {
@@ -182,6 +252,14 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
     identity["lr-decay-every"] = std::to_string(lr_decay_every);
     identity["lr-gamma"] = fmt::format("{}", lr_gamma);
   }
+  if (UsesServers()) {  // how many they are decides nothing
+    identity["strategy"] = strategy;
+    identity["mode"] = mode;
+    if (mode == "ssp") identity["staleness"] = std::to_string(staleness);
+    if (mode == "geo") identity["geo-steps"] = std::to_string(geo_steps);
+    if (mode == "half-async") identity["merge"] = std::to_string(merge);
+    if (mode == "async") identity["delay-compensation"] = fmt::format("{}", delay_compensation);
+  }
   if (lr_schedule == "cosine") {  // its shape depends on where it ends
     identity["lr-floor"] = fmt::format("{}", lr_floor);
     identity["steps"] = std::to_string(steps);
@@ -212,8 +290,21 @@ std::string ToToml(const TrainConfig& config) {
     number("elastic-timeout", config.elastic_timeout);
     number("heartbeat", config.heartbeat);
     number("dead-timeout", config.dead_timeout);
-    number("restarts", config.restarts);
     if (!config.store.empty()) text("store", config.store);
+  }
+  if (config.Elastic() || config.UsesServers()) number("restarts", config.restarts);
+  if (config.UsesServers()) {
+    text("mode", config.mode);
+    number("servers", config.servers);
+    text("wal", config.wal);
+    number("wal-group-ms", config.wal_group_ms);
+    text("table-store", config.table_store);
+    number("table-memory-mb", config.table_memory_mb);
+    number("staleness", config.staleness);
+    number("geo-steps", config.geo_steps);
+    number("merge", config.merge);
+    number("delay-compensation", config.delay_compensation);
+    number("server-timeout", config.server_timeout);
   }
   text("engine", config.engine);
   text("placement", config.placement);

@@ -22,7 +22,7 @@ struct TrainConfig {
   std::string bad_record = "fail";       // or skip
   std::int64_t prefetch = 2;             // steps prepared in advance
 
-  std::string strategy;                // empty: local for one worker, else allreduce
+  std::string strategy;                // empty: local for one worker, else allreduce; ps
   std::int64_t workers = 1;            // of an elastic run: the most
   std::int64_t min_workers = 0;        // 0: not elastic
   std::int64_t start_workers = 0;      // of an elastic run; 0: the most
@@ -87,6 +87,9 @@ struct TrainConfig {
   // Synthetic data lives in no folder.
   bool Synthetic() const { return data == "synthetic"; }
   bool Elastic() const { return min_workers > 0; }
+  bool UsesServers() const { return strategy == "ps"; }
+  // Computed without torch, by the `paceline` program itself.
+  bool Fused() const;
   // "3", or "2:4" of an elastic run.
   std::string WorkersText() const;
   Status SetWorkers(const std::string& text);

@@ -61,6 +61,10 @@ TEST(Resolve, NamesTheFlagThatIsWrong) {
       {[](auto& c) { c.keep = 1; }, "--keep is 1; it must be 2 to"},
       {[](auto& c) { c.strategy = "magic"; }, "--strategy is 'magic'"},
       {[](auto& c) { c.lr = -0.1; }, "--lr is -0.1"},
+      {[](auto& c) { c.restarts = -1; }, "--restarts is -1"},
+      {[](auto& c) { c.servers = 2; }, "go with --strategy ps"},
+      {[](auto& c) { c.wal = "off"; }, "go with --strategy ps"},
+      {[](auto& c) { c.chaos = "kill=server:0@step1"; }, "go with an elastic run"},
   };
   for (const Case& wrong : cases) {
     TrainConfig config;
@@ -68,6 +72,74 @@ TEST(Resolve, NamesTheFlagThatIsWrong) {
     EXPECT_THAT(Resolve(config, Vgg16(), 2),
                 StatusIs(Code::kInvalidArgument, HasSubstr(wrong.message)));
   }
+}
+
+TEST(Resolve, NamesTheServerFlagThatIsWrong) {
+  struct Case {
+    std::function<void(TrainConfig&)> change;
+    const char* message;
+  };
+  const std::vector<Case> cases{
+      {[](auto& c) { c.mode = "eager"; }, "--mode is 'eager'; it takes one of: sync, async"},
+      {[](auto& c) { c.servers = 0; }, "--servers is 0; it must be 1 to 1000"},
+      {[](auto& c) { c.servers = 1001; }, "--servers is 1001; it must be 1 to 1000"},
+      {[](auto& c) { c.wal = "maybe"; }, "--wal is 'maybe'; it takes one of: always, group, off"},
+      {[](auto& c) { c.wal_group_ms = -1; }, "--wal-group-ms is -1"},
+      {[](auto& c) { c.table_store = "tape"; }, "--table-store is 'tape'"},
+      {[](auto& c) { c.table_memory_mb = 0; }, "--table-memory-mb is 0"},
+      {[](auto& c) { c.geo_steps = 0; }, "--geo-steps is 0"},
+      {[](auto& c) { c.merge = 0; }, "--merge is 0"},
+      {[](auto& c) { c.server_timeout = 0; }, "--server-timeout is 0"},
+      {[](auto& c) { c.workers = 4, c.min_workers = 2; }, "--mode sync waits for every trainer"},
+      {[](auto& c) { c.workers = 4, c.min_workers = 2, c.mode = "ssp"; }, "--mode ssp waits"},
+      {[](auto& c) { c.workers = 2, c.shards = 6; }, "--workers 2 times a power of two"},
+      {[](auto& c) { c.workers = 2, c.shards = 5; }, "--workers 2 times a power of two"},
+      {[](auto& c) { c.mode = "geo"; }, "goes with --optimizer sgd, not adam"},
+      {[](auto& c) { c.delay_compensation = 0.1; }, "--delay-compensation goes with --mode async"},
+      {[](auto& c) { c.start_workers = 2; }, "--start-workers, --store and --chaos"},
+  };
+  for (const Case& wrong : cases) {
+    TrainConfig config;
+    config.strategy = "ps";
+    wrong.change(config);
+    EXPECT_THAT(Resolve(config, Vgg16(), 2),
+                StatusIs(Code::kInvalidArgument, HasSubstr(wrong.message)));
+  }
+}
+
+TEST(Resolve, TakesWhatServersCanDo) {
+  const std::vector<std::function<void(TrainConfig&)>> cases{
+      [](auto&) {},
+      [](auto& c) { c.workers = 3, c.shards = 12, c.servers = 2; },
+      [](auto& c) { c.model = "ctr-dnn", c.workers = 2, c.shards = 6; },
+      [](auto& c) { c.mode = "async", c.workers = 4, c.min_workers = 2, c.shards = 5; },
+      [](auto& c) { c.mode = "async", c.delay_compensation = 0.1; },
+      [](auto& c) { c.mode = "geo", c.optimizer = "sgd"; },
+      [](auto& c) { c.mode = "ssp", c.staleness = 0; },
+      [](auto& c) { c.chaos = "kill=server:0@step1"; },
+  };
+  for (const auto& change : cases) {
+    TrainConfig config;
+    config.strategy = "ps";
+    change(config);
+    EXPECT_THAT(Resolve(config, Vgg16(), 2), IsOk());
+  }
+}
+
+TEST(Identity, TheModeOfServersCountsTheirNumberDoesNot) {
+  TrainConfig first = Resolved();
+  first.strategy = "ps";
+  TrainConfig second = first;
+  second.servers = 7;
+  second.wal = "off";
+  second.geo_steps = 9;  // of another mode
+  EXPECT_THAT(Differences(first.Identity(), second.Identity()), IsEmpty());
+  second.mode = "geo";
+  EXPECT_THAT(Differences(first.Identity(), second.Identity()),
+              ElementsAre("geo-steps: checkpoint (none), now 9", "mode: checkpoint sync, now geo"));
+  EXPECT_THAT(
+      Differences(Resolved().Identity(), first.Identity()),
+      ElementsAre("mode: checkpoint (none), now sync", "strategy: checkpoint (none), now ps"));
 }
 
 TEST(Identity, SaysWhatDiffersAndIgnoresWhatDoesNotMatter) {

@@ -1,0 +1,218 @@
+// Launchers that start parameter servers beside trainers: Paddle, TensorFlow, DMLC (ps-lite).
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "job/endpoint.h"
+#include "job/launch_sources.h"
+
+namespace paceline::job {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kTfConfig[] = "TF_CONFIG";
+constexpr std::size_t kMaxTfConfigBytes = 4U << 20;
+
+// The first of the names that is set; the first of all when none is.
+const char* FirstSet(const LaunchVariables& variables, std::initializer_list<const char*> names) {
+  const auto* found =
+      std::find_if(names.begin(), names.end(), [&](const char* n) { return variables.Has(n); });
+  return found == names.end() ? *names.begin() : *found;
+}
+
+LaunchEnvironment Server(std::string source, std::uint64_t index,
+                         std::vector<std::string> servers) {
+  LaunchEnvironment launch{.source = std::move(source),
+                           .rank = Rank(index),
+                           .world = servers.size(),
+                           .role = LaunchRole::kServer};
+  launch.servers = std::move(servers);
+  return launch;
+}
+
+// cluster.NAME as endpoints; none when it is not there.
+Result<std::vector<std::string>> TfEndpoints(const LaunchVariables& variables, const Json& cluster,
+                                             const char* name) {
+  std::vector<std::string> endpoints;
+  const auto list = cluster.find(name);
+  if (list == cluster.end()) return endpoints;
+  if (!list->is_array()) {
+    return variables.Wrong(kTfConfig, fmt::format("cluster.{} is not a list", name));
+  }
+  endpoints.reserve(list->size());
+  for (const Json& each : *list) {
+    if (!each.is_string()) {
+      return variables.Wrong(kTfConfig, fmt::format("cluster.{} is not a list of HOST:PORT", name));
+    }
+    const auto endpoint = ParseEndpoint(each.get_ref<const std::string&>());
+    if (!endpoint.ok()) return endpoint.status().Wrap(fmt::format("TF_CONFIG: cluster.{}", name));
+    endpoints.push_back(endpoint->ToString());
+  }
+  return endpoints;
+}
+
+struct TfTask {
+  std::string type;
+  std::uint64_t index = 0;
+};
+
+Result<TfTask> ReadTfTask(const LaunchVariables& variables, const Json& config) {
+  const auto task = config.find("task");
+  if (task == config.end() || !task->is_object()) return variables.Wrong(kTfConfig, "no task");
+  const auto type = task->find("type"), index = task->find("index");
+  if (type == task->end() || !type->is_string()) return variables.Wrong(kTfConfig, "no task.type");
+  TfTask result{.type = type->get<std::string>()};
+  if (index == task->end()) return result;
+  if (!index->is_number_unsigned()) return variables.Wrong(kTfConfig, "task.index is no number");
+  result.index = index->get<std::uint64_t>();
+  return result;
+}
+
+// DMLC_RANK is what the tracker gives out, the others are names of BytePS and of older trackers.
+Result<std::uint64_t> DmlcIndex(const LaunchVariables& variables, const char* id_name,
+                                std::uint64_t count) {
+  const char* name = FirstSet(variables, {"DMLC_RANK", id_name, "DMLC_TASK_ID"});
+  if (count == 1 && !variables.Has(name)) return std::uint64_t{0};
+  PACELINE_ASSIGN(const std::uint64_t index, variables.RequiredNumber(name, "DMLC_ROLE"));
+  if (index >= count) return variables.Wrong(name, fmt::format("must be less than {}", count));
+  return index;
+}
+
+// The scheduler would tell everybody where the servers are; here it is known from the start, so
+// that a server that comes back is found again.
+Result<std::vector<std::string>> DmlcServers(const LaunchVariables& variables) {
+  PACELINE_ASSIGN(std::vector<std::string> own, OwnServers(variables));
+  if (!own.empty()) return own;
+  PACELINE_ASSIGN(const std::uint64_t count,
+                  variables.RequiredNumber("DMLC_NUM_SERVER", "DMLC_ROLE"));
+  if (count != 1) {
+    return variables.Wrong("DMLC_NUM_SERVER",
+                           "DMLC says where one server is, not several; set "
+                           "PACELINE_SERVERS=HOST:PORT,HOST:PORT");
+  }
+  PACELINE_ASSIGN(const auto host, variables.Host("DMLC_PS_ROOT_URI"));
+  PACELINE_ASSIGN(const auto port, variables.Port("DMLC_PS_ROOT_PORT"));
+  if (!host) return variables.Missing("DMLC_PS_ROOT_URI", "DMLC_ROLE");
+  if (!port) return variables.Missing("DMLC_PS_ROOT_PORT", "DMLC_ROLE");
+  return std::vector<std::string>{Endpoint{*host, *port}.ToString()};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> ReadServerList(const LaunchVariables& variables,
+                                                const char* name) {
+  std::vector<std::string> servers;
+  const auto text = variables.Text(name);
+  if (!text) return servers;
+  std::string_view left(*text);
+  for (bool more = true; more;) {
+    const std::size_t comma = left.find(',');
+    more = comma != std::string_view::npos;
+    const auto endpoint = ParseEndpoint(left.substr(0, comma));
+    if (!endpoint.ok()) return endpoint.status().Wrap(name);
+    servers.push_back(endpoint->ToString());
+    if (more) left.remove_prefix(comma + 1);
+  }
+  if (servers.size() > kMaxServers) {
+    return Status::Error(Code::kInvalidArgument, fmt::format("{} has {} servers, more than {}",
+                                                             name, servers.size(), kMaxServers));
+  }
+  return servers;
+}
+
+Result<std::vector<std::string>> OwnServers(const LaunchVariables& variables) {
+  return ReadServerList(variables, "PACELINE_SERVERS");
+}
+
+Result<std::vector<std::string>> PaddleServers(const LaunchVariables& variables) {
+  return ReadServerList(
+      variables, FirstSet(variables, {"PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_PSERVER_ENDPOINTS"}));
+}
+
+// A server knows its own address; its index is where that stands in the list.
+Result<Launch> RecognizePaddleServer(const LaunchVariables& variables) {
+  const char* role = FirstSet(variables, {"TRAINING_ROLE", "PADDLE_ROLE"});
+  if (variables.Text(role).value_or("") != "PSERVER") return Launch();
+  PACELINE_ASSIGN(std::vector<std::string> servers, PaddleServers(variables));
+  if (servers.empty()) return variables.Missing("PADDLE_PSERVERS_IP_PORT_LIST", role);
+  PACELINE_ASSIGN(const auto host, variables.Host("POD_IP"));
+  PACELINE_ASSIGN(const auto port, variables.Port("PADDLE_PORT"));
+  if (!host) return variables.Missing("POD_IP", role);
+  if (!port) return variables.Missing("PADDLE_PORT", role);
+  const std::string mine = Endpoint{*host, *port}.ToString();
+  const auto found = std::ranges::find(servers, mine);
+  if (found == servers.end()) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("POD_IP and PADDLE_PORT make {}, which is not in the list of "
+                                     "servers",
+                                     mine));
+  }
+  const auto index = static_cast<std::uint64_t>(found - servers.begin());
+  return Launch(Server("paddle", index, std::move(servers)));
+}
+
+// Ranks of trainers: the chief, then the workers. Without servers they meet at rank 0's address.
+Result<Launch> RecognizeTensorflow(const LaunchVariables& variables) {
+  const auto text = variables.Text(kTfConfig);
+  if (!text) return Launch();
+  if (text->size() > kMaxTfConfigBytes) return variables.Wrong(kTfConfig, "too long");
+  const Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return variables.Wrong(kTfConfig, "not a JSON object");
+  const auto cluster = config.find("cluster");
+  if (cluster == config.end()) return Launch();
+  if (!cluster->is_object()) return variables.Wrong(kTfConfig, "cluster is not an object");
+  PACELINE_ASSIGN(std::vector<std::string> servers, TfEndpoints(variables, *cluster, "ps"));
+  PACELINE_ASSIGN(std::vector<std::string> trainers, TfEndpoints(variables, *cluster, "chief"));
+  const std::uint64_t chiefs = trainers.size();
+  PACELINE_ASSIGN(const auto workers, TfEndpoints(variables, *cluster, "worker"));
+  trainers.insert(trainers.end(), workers.begin(), workers.end());
+  PACELINE_ASSIGN(const TfTask task, ReadTfTask(variables, config));
+  const std::uint64_t count = task.type == "ps"       ? servers.size()
+                              : task.type == "chief"  ? chiefs
+                              : task.type == "worker" ? workers.size()
+                                                      : 0;
+  if (task.index >= count || servers.size() > kMaxServers || trainers.size() > kMaxWorld) {
+    return variables.Wrong(kTfConfig, fmt::format("the cluster has no {} {}: there are {}",
+                                                  task.type, task.index, count));
+  }
+  if (task.type == "ps") return Launch(Server("tf-config", task.index, std::move(servers)));
+  LaunchEnvironment launch{.source = "tf-config",
+                           .rank = Rank(task.type == "chief" ? task.index : chiefs + task.index),
+                           .world = trainers.size()};
+  if (servers.empty()) launch.coordinator = trainers.front();
+  launch.servers = std::move(servers);
+  return Launch(launch);
+}
+
+Result<Launch> RecognizeDmlc(const LaunchVariables& variables) {
+  const auto role = variables.Text("DMLC_ROLE");
+  if (!role) return Launch();
+  if (*role == "scheduler") {
+    return Launch(LaunchEnvironment{.source = "dmlc", .role = LaunchRole::kScheduler});
+  }
+  PACELINE_ASSIGN(std::vector<std::string> servers, DmlcServers(variables));
+  if (*role == "server") {
+    PACELINE_ASSIGN(const std::uint64_t index,
+                    DmlcIndex(variables, "DMLC_SERVER_ID", servers.size()));
+    return Launch(Server("dmlc", index, std::move(servers)));
+  }
+  if (*role != "worker") {
+    return variables.Wrong("DMLC_ROLE", "not worker, server or scheduler");
+  }
+  PACELINE_ASSIGN(const std::uint64_t world,
+                  variables.RequiredNumber("DMLC_NUM_WORKER", "DMLC_ROLE"));
+  if (world == 0 || world > kMaxWorld) {
+    return variables.Wrong("DMLC_NUM_WORKER", fmt::format("not from 1 to {}", kMaxWorld));
+  }
+  PACELINE_ASSIGN(const std::uint64_t rank, DmlcIndex(variables, "DMLC_WORKER_ID", world));
+  LaunchEnvironment launch{.source = "dmlc", .rank = Rank(rank), .world = world};
+  launch.servers = std::move(servers);
+  return Launch(launch);
+}
+
+}  // namespace paceline::job
