@@ -13,7 +13,6 @@
 #include "job/elastic_launcher.h"
 #include "job/launch_environment.h"
 #include "job/placement.h"
-#include "job/run_dir.h"
 #include "job/worker_environment.h"
 #include "net/secret.h"
 #include "paceline/local_launch.h"
@@ -21,11 +20,6 @@
 namespace paceline::cli {
 
 namespace {
-
-std::uint64_t PlannedSteps(const job::TrainConfig& config) {
-  if (config.steps > 0) return config.steps;
-  return config.epochs * config.train_samples / std::max<std::uint64_t>(1, config.GlobalBatch());
-}
 
 // A cut is done by the worker itself, when it gets there: the next one that lies ahead.
 std::string CutFault(const std::vector<job::ChaosEvent>& chaos, std::uint64_t slot,
@@ -60,17 +54,6 @@ std::vector<std::string> CoordinatorCommand(const job::TrainConfig& config, bool
   return argv;
 }
 
-Status PrepareDirectory(const job::TrainConfig& config) {
-  const job::RunDirectory directory(config.run);
-  if (directory.Used() && !config.resume) {
-    return Status::Error(Code::kInvalidArgument,
-                         fmt::format("{} holds a run already; continue it with --resume, or choose "
-                                     "another --run",
-                                     config.run));
-  }
-  return directory.Create();
-}
-
 // After injected faults the run has to prove itself.
 Status AuditAfterChaos(const std::string& run) {
   PACELINE_ASSIGN(const job::LoadedRun loaded, job::LoadRun(run));
@@ -88,7 +71,7 @@ Status AuditAfterChaos(const std::string& run) {
 }  // namespace
 
 Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std::string>& worker) {
-  PACELINE_TRY(PrepareDirectory(config));
+  PACELINE_TRY(PrepareRunDirectory(config));
   PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(config.run, SystemClock()));
   const auto slots = static_cast<std::uint64_t>(config.workers);
   PACELINE_ASSIGN(const auto chaos, job::ParseChaos(config.chaos, slots, PlannedSteps(config)));

@@ -25,6 +25,7 @@
 #include "net/loop.h"
 #include "net/secret.h"
 #include "paceline/commands.h"
+#include "paceline/server_launch.h"
 
 namespace paceline::cli {
 
@@ -39,6 +40,7 @@ struct Arguments {
   std::string directory;
   std::string worker_program;
   std::string bind;
+  std::uint16_t server_port = 7164;  // where Paddle's servers listen by default
   std::vector<std::string> exported;
   bool dry_run = false;
   bool has_training = false;          // a "--" was there
@@ -69,6 +71,10 @@ void AddFlags(CLI::App& app, Arguments& arguments) {
                  "paceline-worker on every host (default: the one next to this program)");
   app.add_option("--bind", arguments.bind,
                  "Address of this machine that the hosts reach (default: by the route to them)");
+  app.add_option("--server-port", arguments.server_port,
+                 "With --strategy ps: port of the first server of a host; the next has the next")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
   app.add_option("--export", arguments.exported,
                  "Variable that workers on other hosts get too; can be repeated")
       ->option_text("NAME ...")
@@ -186,15 +192,11 @@ Result<job::LaunchPlan> MakePlan(const Arguments& arguments, const job::TrainCon
       std::filesystem::absolute(arguments.directory.empty() ? "." : arguments.directory, error)
           .lexically_normal();
   if (error) return Wrong("--directory: " + error.message());
-  plan.worker = {arguments.worker_program.empty() ? ExecutableDirectory() + "/paceline-worker"
-                                                  : arguments.worker_program,
-                 "train"};
+  const char* program = config.Fused() ? "/paceline" : "/paceline-worker";
+  plan.worker = {
+      arguments.worker_program.empty() ? ExecutableDirectory() + program : arguments.worker_program,
+      "train"};
   plan.worker.insert(plan.worker.end(), arguments.training.begin(), arguments.training.end());
-  if (config.run.empty()) {
-    plan.worker.emplace_back("--run");
-    plan.worker.push_back(job::DefaultRunPath(config.model, SystemClock().UnixSeconds(),
-                                              static_cast<int>(::getpid())));
-  }
   plan.local_environment = job::WorkerEnvironment(::getenv);
   PACELINE_ASSIGN(plan.remote_environment, RemoteEnvironment(arguments.exported));
   return plan;
@@ -224,7 +226,7 @@ Result<int> RunPlan(job::LaunchPlan plan, const std::string& address) {
                           std::move(children));
 }
 
-Result<int> Launch(const Arguments& arguments) {
+Result<int> Launch(Arguments arguments) {
   PACELINE_ASSIGN(TrainRequest request, ParseTrainArguments(arguments.training));
   if (request.help) {
     fmt::print("{}", request.help_text);
@@ -238,12 +240,24 @@ Result<int> Launch(const Arguments& arguments) {
   PACELINE_ASSIGN(const Hosts hosts, FindHosts(arguments));
   PACELINE_TRY(FitToHosts(request.config, hosts.list));
   PACELINE_TRY(CheckTraining(request.config));
+  if (request.config.run.empty()) {
+    request.config.run = job::DefaultRunPath(request.config.model, SystemClock().UnixSeconds(),
+                                             static_cast<int>(::getpid()));
+    arguments.training.insert(arguments.training.end(), {"--run", request.config.run});
+  }
   PACELINE_ASSIGN(const job::LaunchPlan plan, MakePlan(arguments, request.config, hosts.list));
   PACELINE_ASSIGN(const std::string address, MeetingAddress(arguments, hosts.list));
   if (!hosts.allocation.empty() && !request.config.quiet) {
     fmt::print(stderr, "{} allocation: {} workers on {} host{}, first {}\n", hosts.allocation,
                request.config.workers, hosts.list.size(), hosts.list.size() == 1 ? "" : "s",
                hosts.list.front().host);
+  }
+  if (request.config.UsesServers()) {
+    return LaunchWithServersOnHosts(request.config, plan,
+                                    {.address = address,
+                                     .port = arguments.server_port,
+                                     .dry_run = arguments.dry_run,
+                                     .program_name = kName});
   }
   return arguments.dry_run ? PrintPlan(plan, address) : RunPlan(plan, address);
 }

@@ -3,13 +3,17 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "job/launcher.h"
 #include "job/placement.h"
+#include "job/run_dir.h"
 #include "job/worker_environment.h"
 #include "member/rendezvous.h"
 #include "net/loop.h"
@@ -59,6 +63,36 @@ Result<int> LaunchWithMpi(const job::TrainConfig& config, const std::vector<std:
 }
 
 }  // namespace
+
+std::uint64_t PlannedSteps(const job::TrainConfig& config) {
+  if (config.steps > 0) return config.steps;
+  return config.epochs * config.train_samples / std::max<std::uint64_t>(1, config.GlobalBatch());
+}
+
+Status PrepareRunDirectory(const job::TrainConfig& config) {
+  const job::RunDirectory directory(config.run);
+  if (directory.Used() && !config.resume) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("{} holds a run already; continue it with --resume, or choose "
+                                     "another --run",
+                                     config.run));
+  }
+  return directory.Create();
+}
+
+Status BecomeProgram(std::vector<std::string> argv,
+                     const std::map<std::string, std::string>& environment) {
+  for (const auto& [name, value] : environment) {
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
+  }
+  std::vector<char*> pointers;
+  pointers.reserve(argv.size() + 1);
+  for (std::string& argument : argv) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  ::execv(pointers[0], pointers.data());
+  return Status::Error(Code::kInternal,
+                       fmt::format("cannot start {}: {}", argv.front(), std::strerror(errno)));
+}
 
 Result<job::Placement> PlaceWorkers(const job::TrainConfig& config, std::uint64_t workers) {
   PACELINE_ASSIGN(const job::PlacementPolicy policy, job::ParsePlacementPolicy(config.placement));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,17 @@
 #include "job/train_config.h"
 
 namespace paceline::cli {
+
+// Steps of the whole run, roughly where epochs decide.
+std::uint64_t PlannedSteps(const job::TrainConfig& config);
+
+// Makes the directory of the run. kInvalidArgument when a run is there that is not to be resumed.
+Status PrepareRunDirectory(const job::TrainConfig& config);
+
+// Becomes that program, with `environment` where the user has set nothing. Returns only with why it
+// could not.
+Status BecomeProgram(std::vector<std::string> argv,
+                     const std::map<std::string, std::string>& environment);
 
 // CPUs and threads for so many workers of this machine, shown on stderr unless --quiet.
 Result<job::Placement> PlaceWorkers(const job::TrainConfig& config, std::uint64_t workers);

@@ -1,8 +1,6 @@
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -17,6 +15,7 @@
 #include "paceline/elastic_launch.h"
 #include "paceline/fused_train.h"
 #include "paceline/local_launch.h"
+#include "paceline/server_launch.h"
 
 namespace paceline::cli {
 
@@ -28,24 +27,37 @@ Result<TrainRequest> ParseAndCheck(const std::vector<std::string>& arguments) {
   return request;
 }
 
-// Becomes the worker: wrong flags were refused already, and Ctrl-C reaches the trainer directly.
-Status ExecWorker(std::vector<std::string> worker) {
-  for (const auto& [name, value] : job::WorkerEnvironment(::getenv)) {
-    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
+Status Wrong(std::string text) { return Status::Error(Code::kInvalidArgument, std::move(text)); }
+
+// The flags and whoever started this process must mean the same.
+Status CheckRole(const job::TrainConfig& config, const job::LaunchEnvironment& launch,
+                 bool run_given) {
+  const bool server = launch.role == job::LaunchRole::kServer;
+  if (server && !config.UsesServers()) {
+    return Wrong(
+        fmt::format("{} started a parameter server; it takes --strategy ps", launch.source));
   }
-  std::vector<char*> argv;
-  argv.reserve(worker.size() + 1);
-  for (std::string& argument : worker) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  ::execv(argv[0], argv.data());
-  return Status::Error(Code::kInternal,
-                       fmt::format("cannot start {}: {}", worker.front(), std::strerror(errno)));
+  if (server && !run_given) {  // where it finds its state when it comes back
+    return Wrong("a parameter server needs --run DIR, the same whenever it is started");
+  }
+  if (launch.role != job::LaunchRole::kTrainer) return {};
+  if (config.UsesServers() && launch.servers.empty()) {
+    return Wrong(fmt::format("{} says where no servers are; set PACELINE_SERVERS=HOST:PORT,...",
+                             launch.source));
+  }
+  if (!config.UsesServers() && !launch.servers.empty()) {
+    return Wrong(fmt::format("{} started parameter servers; the trainers take --strategy ps",
+                             launch.source));
+  }
+  return {};
 }
 
 Result<int> Start(TrainRequest request, const std::vector<std::string>& arguments) {
-  std::vector<std::string> worker{ExecutableDirectory() + "/paceline-worker", "train"};
+  const char* program = request.config.Fused() ? "/paceline" : "/paceline-worker";
+  std::vector<std::string> worker{ExecutableDirectory() + program, "train"};
   worker.insert(worker.end(), arguments.begin(), arguments.end());
-  if (request.config.run.empty()) {
+  const bool run_given = !request.config.run.empty();
+  if (!run_given) {
     request.config.run = job::DefaultRunPath(request.config.model, SystemClock().UnixSeconds(),
                                              static_cast<int>(::getpid()));
     worker.insert(worker.end(), {"--run", request.config.run});
@@ -53,9 +65,17 @@ Result<int> Start(TrainRequest request, const std::vector<std::string>& argument
   PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(request.config.model));
   if (card->Fused()) return TrainFused(request.config);
   PACELINE_ASSIGN(const auto launch, job::RecognizeLaunch(::getenv));
+  if (launch) PACELINE_TRY(CheckRole(request.config, *launch, run_given));
+  if (launch && launch->role != job::LaunchRole::kTrainer) {
+    return BecomeServer(request.config, *launch);
+  }
+  if (request.config.UsesServers() && !launch) return LaunchWithServers(request.config, worker);
   if (request.config.Elastic() && !launch) return LaunchElastic(request.config, worker);
   const bool one_of_many = launch && launch->processes_per_node == 1;
-  if (one_of_many || (!launch && request.config.workers == 1)) return ExecWorker(worker);
+  if (one_of_many || (!launch && request.config.workers == 1)) {
+    // Wrong flags were refused already, and Ctrl-C reaches the trainer directly.
+    return BecomeProgram(worker, job::WorkerEnvironment(::getenv));
+  }
   return LaunchLocally(request.config, launch, worker);
 }
 

@@ -129,5 +129,42 @@ TEST(RenderCommand, ShowsEverythingButTheSecret) {
   EXPECT_THAT(local + remote, Not(HasSubstr("5ec2e7")));
 }
 
+TEST(PlaceServers, TakesTheHostsInTurnAndTheNextPortAfterThat) {
+  const std::vector<HostSlots> hosts{{"head", 2}, {"me@node2", 1}};
+  const auto places = PlaceServers(hosts, "head.cluster", "10.0.0.1", 3, 7164);
+  ASSERT_THAT(places, IsOk());
+  EXPECT_THAT(*places, ElementsAre(ServerPlace{"head", "10.0.0.1:7164", "0.0.0.0:7164"},
+                                   ServerPlace{"me@node2", "node2:7164", "0.0.0.0:7164"},
+                                   ServerPlace{"head", "10.0.0.1:7165", "0.0.0.0:7165"}));
+  const auto alone = PlaceServers({{"localhost", 2}}, "head", "127.0.0.1", 1, 7164);
+  ASSERT_THAT(alone, IsOk());
+  EXPECT_THAT(*alone, ElementsAre(ServerPlace{"localhost", "127.0.0.1:7164", "127.0.0.1:7164"}));
+  EXPECT_THAT(PlaceServers(hosts, "head", "10.0.0.1", 3, 65535),
+              StatusIs(Code::kInvalidArgument, HasSubstr("no port for server 2")));
+}
+
+TEST(PlanLaunch, TrainersFindServersInsteadOfACoordinator) {
+  LaunchPlan plan = PlanFor({{"head", 1}, {"node2", 1}});
+  plan.coordinator.clear();
+  plan.servers = {"10.0.0.1:7164", "node2:7164"};
+  const auto children = PlanLaunch(plan);
+  ASSERT_THAT(children, IsOk());
+  EXPECT_EQ(children->front().label, "trainer 0@head");
+  EXPECT_THAT(children->front().environment,
+              AllOf(Contains(Pair("PACELINE_SERVERS", "10.0.0.1:7164,node2:7164")),
+                    Not(Contains(Pair("PACELINE_COORDINATOR_RUNS", "yes")))));
+  EXPECT_THAT(RenderCommand(children->back()),
+              HasSubstr("PACELINE_SERVERS=10.0.0.1:7164,node2:7164"));
+  const auto server = PlanServer(plan, {"node2", "node2:7164", "0.0.0.0:7164"}, 1, Rank(3),
+                                 {"/opt/paceline", "server", "--index", "1"});
+  ASSERT_THAT(server, IsOk());
+  EXPECT_EQ(server->label, "server 1@node2");
+  EXPECT_EQ(server->host, "node2");
+  EXPECT_TRUE(server->stop_with_stdin);
+  EXPECT_EQ(server->stdin_line, "5ec2e7");
+  EXPECT_THAT(RenderCommand(*server),
+              AllOf(HasSubstr("/opt/paceline server --index 1"), Not(HasSubstr("5ec2e7"))));
+}
+
 }  // namespace
 }  // namespace paceline::job

@@ -320,7 +320,8 @@ Status RunFollower::Refresh() {
     auto parsed = ParseCoordinatorStatus(text);
     if (parsed.ok()) status = *std::move(parsed);
   }
-  any_ = any_ || status.has_value();
+  servers_ = ReadServerRecords(path_);
+  any_ = any_ || status.has_value() || !servers_.empty();
   tracker_.SetStatus(std::move(status));
   if (any_) return {};
   return Status::Error(
@@ -331,6 +332,7 @@ Status RunFollower::Refresh() {
 RunSnapshot RunFollower::Snapshot(double now_unix) const {
   RunSnapshot snapshot = tracker_.Snapshot(now_unix);
   snapshot.run = path_;
+  snapshot.servers = servers_;
   snapshot.torn_lines = events_.damage().torn + members_.damage().torn;
   return snapshot;
 }

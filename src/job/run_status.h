@@ -8,6 +8,7 @@
 
 #include "job/record_file.h"
 #include "job/run_records.h"
+#include "job/server_record.h"
 
 namespace paceline::job {
 
@@ -44,6 +45,7 @@ struct RunSnapshot {
   std::optional<double> coordinator_silent_seconds;  // only when it is longer than it should be
   std::optional<double> record_age_seconds;          // of the newest step record
   std::vector<SnapshotMember> members;
+  std::vector<ServerRecord> servers;  // parameter servers, by index
   std::vector<SnapshotEvent> events;  // the newest last
   std::uint64_t torn_lines = 0;
 };
@@ -104,6 +106,7 @@ class RunFollower {
   RecordFile events_;
   RecordFile members_;
   RunTracker tracker_;
+  std::vector<ServerRecord> servers_;
   bool any_ = false;
 };
 

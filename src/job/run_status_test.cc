@@ -201,5 +201,32 @@ TEST(StatusView, JsonHasNullForWhatIsNotKnown) {
   EXPECT_TRUE(json["samples_per_second"].is_null());
 }
 
+TEST(RunStatus, ServersHaveALineEach) {
+  FakeRun run;
+  run.Start().Steps(1, 20).Write();
+  std::filesystem::create_directories(run.Path() + "/servers");
+  testing::WriteFile(run.Path() + "/servers/server-1.json",
+                     R"({"endpoint":"127.0.0.1:4711","pid":12,"rows":3,"table_bytes":2000000,)"
+                     R"("log_bytes":500000,"pushes":100,"duplicates":1,"version":50,)"
+                     R"("staleness":[90,8,0,2]})");
+  RunSnapshot snapshot = Look(run);
+  ASSERT_EQ(snapshot.servers.size(), 1U);
+  snapshot.servers[0].written_unix = kNow - 1;
+  EXPECT_THAT(
+      StatusText(snapshot, kNow, TextStyle::kPlain),
+      HasSubstr("SERVER   ENDPOINT         PID   STATE   ROWS   MEMORY      LOG   PUSHES   TWICE   "
+                "VERSION   STALENESS\n"
+                "     1   127.0.0.1:4711    12   alive      3   2.0 MB   0.5 MB      100       1   "
+                "     50   0: 90 %, 1: 8 %, 4-7: 2 %\n"));
+  snapshot.servers[0].written_unix = kNow - 9;
+  EXPECT_THAT(StatusText(snapshot, kNow, TextStyle::kColor), HasSubstr("\x1b[31m     1 "));
+  EXPECT_THAT(StatusText(snapshot, kNow, TextStyle::kPlain), HasSubstr("  silent 9 s  "));
+  snapshot.over = true;
+  EXPECT_THAT(StatusText(snapshot, kNow, TextStyle::kPlain), HasSubstr("  ended  "));
+  const auto json = nlohmann::json::parse(StatusJson(snapshot));
+  EXPECT_EQ(json["servers"][0]["index"], 1);
+  EXPECT_EQ(json["servers"][0]["staleness"][3], 2);
+}
+
 }  // namespace
 }  // namespace paceline::job

@@ -67,10 +67,9 @@ class ServerLaunch {
   }
 
   Status StartTrainer(std::uint64_t rank) {
-    std::string endpoints;
-    for (const Process& server : servers_) {
-      endpoints += (endpoints.empty() ? "" : ",") + server.endpoint;
-    }
+    std::vector<std::string> endpoints;
+    endpoints.reserve(servers_.size());
+    for (const Process& server : servers_) endpoints.push_back(server.endpoint);
     return Start(trainers_[rank], options_.trainer(rank, endpoints),
                  options_.inherit_first_stderr && rank == 0);
   }

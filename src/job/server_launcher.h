@@ -32,9 +32,9 @@ struct ServerLaunchOptions {
   const Clock* clock = &SystemClock();
   std::string cgroup_root{};  // below which /proc and /sys are; tests make one up
   // How to start them: a server that listens at `bind` (empty: wherever it likes), and a trainer
-  // for the servers at `endpoints` ("host:port,host:port", by index).
+  // for the servers at `endpoints` ("host:port", by index).
   std::function<ChildSpec(std::uint64_t index, const std::string& bind)> server;
-  std::function<ChildSpec(std::uint64_t rank, const std::string& endpoints)> trainer;
+  std::function<ChildSpec(std::uint64_t rank, const std::vector<std::string>& endpoints)> trainer;
 };
 
 // Runs parameter servers, and trainers as soon as all servers are ready; returns the exit code for

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "testing/status_matchers.h"
@@ -38,9 +39,10 @@ class ServerLauncherTest : public ::testing::Test {
       child.rank = Rank(options_.trainers + index);
       return child;
     };
-    options_.trainer = [this](std::uint64_t rank, const std::string& endpoints) {
+    options_.trainer = [this](std::uint64_t rank, const std::vector<std::string>& endpoints) {
       ChildSpec child = Shell(trainer_script_);
-      child.environment = {{"RANK", std::to_string(rank)}, {"SERVERS", endpoints}};
+      child.environment = {{"RANK", std::to_string(rank)},
+                           {"SERVERS", fmt::format("{}", fmt::join(endpoints, ","))}};
       child.label = "trainer " + std::to_string(rank);
       child.rank = Rank(rank);
       return child;
@@ -209,7 +211,7 @@ TEST_F(ServerLauncherTest, ASecondCtrlCKills) {
   EXPECT_THAT(err_, Not(HasSubstr("saved")));
 }
 
-TEST_F(ServerLauncherTest, ChaosKillsAtASteps) {
+TEST_F(ServerLauncherTest, ChaosKillsAtAStep) {
   options_.chaos = {{.kind = ChaosKind::kKill, .server = true, .worker = 0, .step = 5}};
   trainer_script_ = "read x <a";  // server 0 is back
   EXPECT_EQ(Run(), 0);

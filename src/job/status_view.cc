@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kUnknown[] = "-";
 constexpr char kReset[] = "\x1b[0m";
+constexpr double kServerSilentSeconds = 5;
 constexpr double kLongSeconds = 30;  // a step record older than this is worth a word
 
 // Green: it works. Yellow: it waits for something. Red: something is wrong.
@@ -135,6 +136,77 @@ std::string MembersText(const RunSnapshot& snapshot, TextStyle style) {
   return text;
 }
 
+double OrNull(const std::optional<double>& value) {
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());  // becomes null
+}
+
+// Servers write every second; `now_unix` and their clocks may differ a little.
+std::string ServerState(const RunSnapshot& snapshot, const ServerRecord& server, double now_unix) {
+  if (snapshot.over) return "ended";
+  const double age = server.written_unix ? now_unix - *server.written_unix : 0;
+  return age > kServerSilentSeconds ? fmt::format("silent {:.0f} s", age) : "alive";
+}
+
+std::string Megabytes(std::uint64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// "0: 90 %, 1: 8 %, 2-3: 2 %" of the pushes came late by so many others.
+std::string StalenessText(const std::vector<std::uint64_t>& counts) {
+  double all = 0;
+  for (const std::uint64_t count : counts) all += static_cast<double>(count);
+  std::string text;
+  for (std::size_t i = 0; i < counts.size() && i < 64; ++i) {
+    if (counts[i] == 0) continue;
+    const std::uint64_t first = i == 0 ? 0 : std::uint64_t{1} << (i - 1);
+    const std::string range =
+        i < 2 ? std::to_string(i) : fmt::format("{}-{}", first, first + (first - 1));
+    text += fmt::format("{}{}: {:.0f} %", text.empty() ? "" : ", ", range,
+                        100 * static_cast<double>(counts[i]) / all);
+  }
+  return text.empty() ? kUnknown : text;
+}
+
+std::string ServersText(const RunSnapshot& snapshot, double now_unix, TextStyle style) {
+  if (snapshot.servers.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"SERVER", "ENDPOINT", "PID", "STATE", "ROWS",
+                                              "MEMORY", "LOG", "PUSHES", "TWICE", "VERSION",
+                                              "STALENESS"}};
+  rows.reserve(snapshot.servers.size() + 1);
+  for (const ServerRecord& server : snapshot.servers) {
+    rows.push_back({std::to_string(server.index), server.endpoint, std::to_string(server.pid),
+                    ServerState(snapshot, server, now_unix), std::to_string(server.rows),
+                    Megabytes(server.MemoryBytes()), Megabytes(server.log_bytes),
+                    std::to_string(server.pushes), std::to_string(server.duplicates),
+                    std::to_string(server.version), StalenessText(server.staleness)});
+  }
+  std::istringstream lines(AlignColumns(rows, "rlrlrrrrrrl"));
+  std::string text = "\n", line;
+  for (std::size_t i = 0; std::getline(lines, line); ++i) {
+    const bool silent = i > 0 && rows[i][3].starts_with("silent");
+    text += (i == 0 ? line : Paint(line, silent ? "suspect" : "running", style)) + "\n";
+  }
+  return text;
+}
+
+JsonObject ServerJson(const ServerRecord& server) {
+  return JsonObject()
+      .Add("index", server.index)
+      .Add("endpoint", server.endpoint)
+      .Add("pid", server.pid)
+      .Add("written_unix", OrNull(server.written_unix))
+      .Add("rows", server.rows)
+      .Add("table_bytes", server.table_bytes)
+      .Add("dense_bytes", server.dense_bytes)
+      .Add("waiting_bytes", server.waiting_bytes)
+      .Add("log_bytes", server.log_bytes)
+      .Add("pushes", server.pushes)
+      .Add("duplicates", server.duplicates)
+      .Add("version", server.version)
+      .Add("snapshots", server.snapshots)
+      .AddRaw("staleness", fmt::format("[{}]", fmt::join(server.staleness, ",")));
+}
+
 std::string EventsText(const RunSnapshot& snapshot, double now_unix) {
   if (snapshot.events.empty()) return "";
   std::vector<std::vector<std::string>> rows;
@@ -157,10 +229,6 @@ std::string CsvCell(const std::string& text) {
 template <typename T>
 std::string CsvNumber(const std::optional<T>& value) {
   return value ? fmt::format("{}", *value) : std::string();
-}
-
-double OrNull(const std::optional<double>& value) {
-  return value.value_or(std::numeric_limits<double>::quiet_NaN());  // becomes null
 }
 
 JsonObject MemberJson(const SnapshotMember& member) {
@@ -191,12 +259,15 @@ JsonObject MemberJson(const SnapshotMember& member) {
 }  // namespace
 
 std::string StatusText(const RunSnapshot& snapshot, double now_unix, TextStyle style) {
-  return HeadText(snapshot, style) + MembersText(snapshot, style) + EventsText(snapshot, now_unix);
+  return HeadText(snapshot, style) + MembersText(snapshot, style) +
+         ServersText(snapshot, now_unix, style) + EventsText(snapshot, now_unix);
 }
 
 std::string StatusJson(const RunSnapshot& snapshot) {
-  std::vector<JsonObject> members, events;
+  std::vector<JsonObject> members, servers, events;
   for (const SnapshotMember& member : snapshot.members) members.push_back(MemberJson(member));
+  servers.reserve(snapshot.servers.size());
+  for (const ServerRecord& server : snapshot.servers) servers.push_back(ServerJson(server));
   for (const SnapshotEvent& event : snapshot.events) {
     events.push_back(JsonObject().Add("unix", OrNull(event.unix_seconds)).Add("text", event.text));
   }
@@ -227,6 +298,7 @@ std::string StatusJson(const RunSnapshot& snapshot) {
       .Add("record_age_seconds", OrNull(snapshot.record_age_seconds))
       .Add("torn_lines", snapshot.torn_lines)
       .Add("members", members)
+      .Add("servers", servers)
       .Add("events", events)
       .Text();
 }

@@ -8,7 +8,8 @@ namespace paceline::job {
 
 enum class TextStyle { kPlain, kColor };
 
-// One screen for people: state, progress, members, last events. `now_unix` tells ages. Pure.
+// One screen for people: state, progress, members, parameter servers, last events. `now_unix` tells
+// ages. Pure.
 std::string StatusText(const RunSnapshot& snapshot, double now_unix, TextStyle style);
 
 // The same as one JSON object.
