@@ -11,8 +11,6 @@ namespace paceline::ps {
 
 namespace {
 
-constexpr std::uint32_t kMaxServers = 65536;
-
 Status Damaged(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ps/change_recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 #include "ps/core_test_util.h"
 
 #include <algorithm>
+#include <future>
 
 #include <gmock/gmock.h>
 
@@ -88,6 +89,13 @@ MessageBytes MessageFor(const TestPush& push, const JobSpec& spec, std::uint32_t
   const std::vector<float> dense = DenseOf(spec, servers, index, push.dense);
   message.dense = dense;
   return EncodePush(message);
+}
+
+Status AwaitDurable(ServerCore& core, std::uint64_t record) {
+  // Shared: the log's thread may still be in set_value() when the waiting one has gone on.
+  const auto told = std::make_shared<std::promise<Status>>();
+  core.WhenDurable(record, [told](const Status& status) { told->set_value(status); });
+  return told->get_future().get();
 }
 
 TestServers::TestServers(std::uint32_t servers, const ServerCoreOptions& options) {

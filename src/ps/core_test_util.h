@@ -42,6 +42,7 @@ class TestServers {
  public:
   // `options` is completed with index and number; fails the test when one does not open.
   TestServers(std::uint32_t servers, const ServerCoreOptions& options);
+  explicit TestServers(std::vector<std::unique_ptr<ServerCore>> cores) : cores_(std::move(cores)) {}
   explicit TestServers(std::unique_ptr<ServerCore> only) { cores_.push_back(std::move(only)); }
 
   // Configures and initialises all: dense value i becomes i / 64.
@@ -60,6 +61,9 @@ class TestServers {
   JobSpec spec_;
   std::vector<std::unique_ptr<ServerCore>> cores_;
 };
+
+// Returns when the record is durable, or never will be.
+Status AwaitDurable(ServerCore& core, std::uint64_t record);
 
 // The dense values of one server in the order in which it keeps them, cut from those of the job.
 std::vector<float> DenseOf(const JobSpec& spec, std::uint32_t servers, std::uint32_t index,

@@ -65,6 +65,9 @@ std::vector<std::byte> EncodeJobSpec(const JobSpec& spec);
 // kProtocol for what EncodeJobSpec cannot have written.
 Result<JobSpec> DecodeJobSpec(std::span<const std::byte> bytes);
 
+// Of one job.
+inline constexpr std::uint32_t kMaxServers = 1024;
+
 // A part of the job's dense buffer that one server keeps.
 struct DensePiece {
   std::size_t tensor = 0;

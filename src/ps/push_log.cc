@@ -127,8 +127,8 @@ Result<std::unique_ptr<PushLog>> PushLog::Open(const PushLogOptions& options, st
 }
 
 PushLog::~PushLog() {
-  thread_.request_stop();  // wakes it: it waits with the token
-  thread_.join();
+  thread_.request_stop();                  // wakes it: it waits with the token
+  if (thread_.joinable()) thread_.join();  // there is none when Open() failed
 }
 
 // A segment appears under its name only with its header, durable: what is not there was not begun.

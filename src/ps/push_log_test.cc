@@ -241,6 +241,14 @@ TEST_F(PushLogTest, AfterAnErrorOfTheDiskNothingIsAccepted) {
   EXPECT_THAT((*log)->StartSegment(), StatusIs(Code::kDisk, HasSubstr("write-ahead log")));
 }
 
+TEST_F(PushLogTest, ADiskThatFailsFromTheBeginningIsReported) {
+  for (std::uint64_t at = 1; at <= 8; ++at) {
+    disk::FaultyFileSystem broken(fs_, {disk::FaultPlan::Action::kFailFrom, at, EIO});
+    options_.file_system = &broken;
+    EXPECT_THAT(Open(), StatusIs(Code::kDisk, ::testing::_)) << "operation " << at;
+  }
+}
+
 TEST_F(PushLogTest, ARecordThatIsTooLargeIsRefused) {
   auto log = Open();
   ASSERT_THAT(log, IsOk());

@@ -261,7 +261,7 @@ void ServerCore::Impl::Interrupt() {
 }
 
 Result<std::unique_ptr<ServerCore>> ServerCore::Open(const ServerCoreOptions& options) {
-  if (options.servers == 0 || options.index >= options.servers) {
+  if (options.servers > kMaxServers || options.index >= options.servers) {
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("server {} of {}", options.index, options.servers));
   }

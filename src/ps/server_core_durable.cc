@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
 #include "ps/change_payload.h"
 #include "ps/other_servers.h"
 #include "ps/server_core_impl.h"
