@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "kernel/hash.h"
+
 namespace paceline::fused {
 
 namespace {
@@ -23,11 +25,14 @@ algo::TensorRows RowsOf(const sparse::DenseSpec& tensor) {
 }
 
 std::string FingerprintOf(const job::TrainConfig& config, const ModelWithData& model, Mode mode) {
+  kernel::Hasher data;  // names of a thousand files would be too long
+  data.Update(model.fingerprint);
   auto identity = config.Identity();
-  identity["data"] = model.fingerprint;
+  identity["data"] = data.Hex();
   identity["steps per push"] = std::to_string(StepsPerRound(config, mode));
   std::string text;
-  for (const auto& [name, value] : identity) text += fmt::format("{}: {}\n", name, value);
+  for (const auto& [name, value] : identity)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name, value);
   return text;
 }
 
