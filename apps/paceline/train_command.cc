@@ -62,14 +62,15 @@ Result<int> Start(TrainRequest request, const std::vector<std::string>& argument
                                              static_cast<int>(::getpid()));
     worker.insert(worker.end(), {"--run", request.config.run});
   }
-  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(request.config.model));
-  if (card->Fused()) return TrainFused(request.config);
   PACELINE_ASSIGN(const auto launch, job::RecognizeLaunch(::getenv));
   if (launch) PACELINE_TRY(CheckRole(request.config, *launch, run_given));
   if (launch && launch->role != job::LaunchRole::kTrainer) {
     return BecomeServer(request.config, *launch);
   }
   if (request.config.UsesServers() && !launch) return LaunchWithServers(request.config, worker);
+  if (request.config.Fused()) {
+    return TrainFused(request.config, launch.value_or(job::LaunchEnvironment{}));
+  }
   if (request.config.Elastic() && !launch) return LaunchElastic(request.config, worker);
   const bool one_of_many = launch && launch->processes_per_node == 1;
   if (one_of_many || (!launch && request.config.workers == 1)) {

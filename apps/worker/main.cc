@@ -121,10 +121,11 @@ struct Outcome {
 struct Groups {
   job::Group* fixed = nullptr;
   job::ElasticGroup* elastic = nullptr;
-  net::Loop* servers = nullptr;  // parameters live on servers
+  const job::LaunchEnvironment* servers = nullptr;  // parameters live on the servers that it names
 };
 
 Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const Groups& groups) {
+  net::Loop loop;  // of the connections to servers
   PACELINE_ASSIGN(const Faults faults, FaultsFromEnvironment(rank));
   disk::PosixFileSystem posix;
   disk::FaultyFileSystem file_system(posix, faults.file_system);
@@ -148,7 +149,7 @@ Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const Group
   if (groups.servers != nullptr) {
     environment.rank = rank.value();
     environment.connect_servers = [&](const ps::JobSpec& job) {
-      return job::ConnectToServers(*groups.servers, config, rank.value(), job, ::getenv);
+      return job::ConnectToServers(loop, config, *groups.servers, job, ::getenv);
     };
   }
   PACELINE_ASSIGN(auto run, train::TrainingRun::Open(config, environment));
@@ -183,8 +184,7 @@ Result<Outcome> Train(job::TrainConfig& config) {
     return RunWorker(config, launch.rank, {.elastic = group.get()});
   }
   if (config.strategy == "ps") {
-    net::Loop loop;
-    auto outcome = RunWorker(config, launch.rank, {.servers = &loop});
+    auto outcome = RunWorker(config, launch.rank, {.servers = &launch});
     if (!outcome.ok()) return outcome.status().Wrap(fmt::format("trainer {}", launch.rank.value()));
     return outcome;
   }
