@@ -288,8 +288,10 @@ Status Run::Finish() {
 Result<std::string> Run::HashDense() {
   std::vector<float> dense(context_.spec.DenseFloats());
   if (dense.empty()) return std::string();
+  // Trainers that were asked to stop do not all stop at the same step: nobody waits for them.
+  const std::uint64_t min_version = loop_->Done() ? loop_->VersionNow() : 0;
   ps::PullRequest request{.trainer = context_.place.rank,
-                          .min_version = loop_->VersionNow(),
+                          .min_version = min_version,
                           .touch = ps::Touch::kPeek,
                           .rows = {},
                           .dense = dense};
