@@ -204,7 +204,7 @@ Status Run::AfterStep(const StepOutcome& outcome, std::uint64_t steps_before) {
   if (loop_->Done() || Stopping()) return {};
   if (due(config_.eval_every)) PACELINE_TRY(EvaluateNow());
   if (!due(config_.checkpoint_every)) return {};
-  const Status saved = SaveNow();
+  Status saved = SaveNow();
   if (!saved.ok() && config_.checkpoint_required) return saved;
   if (!saved.ok()) log_.Warn(fmt::format("{}; training goes on", saved.message()));
   return {};
@@ -257,7 +257,7 @@ Status Run::EvaluateNow() {
 Status Run::SaveNow() {
   if (!context_.save || saved_at_ == loop_->steps()) return {};
   const job::PhaseScope scope(environment_.clock, loop_->phases(), job::Phase::kCheckpoint);
-  const Status saved = context_.save();
+  Status saved = context_.save();
   log_.Record("checkpoint", JsonObject()
                                 .Add("step", loop_->steps())
                                 .Add("ok", saved.ok())
