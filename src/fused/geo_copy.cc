@@ -157,7 +157,7 @@ Status GeoCopy::Push(std::uint64_t number) {
   std::vector<float> dense(dense_.x.size());
   TakeDelta(dense_.x, dense_.y, options_.trainers, dense);
   push.dense = dense;
-  const Status pushed = store_->Push(push, {});
+  Status pushed = store_->Push(push, {});
   for (Table& table : tables_) table.touched.clear();
   return pushed;
 }

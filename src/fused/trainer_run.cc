@@ -204,7 +204,7 @@ Status Run::AfterStep(const StepOutcome& outcome, std::uint64_t steps_before) {
   if (loop_->Done() || Stopping()) return {};
   if (due(config_.eval_every)) PACELINE_TRY(EvaluateNow());
   if (!due(config_.checkpoint_every)) return {};
-  const Status saved = SaveNow();
+  Status saved = SaveNow();
   if (!saved.ok() && config_.checkpoint_required) return saved;
   if (!saved.ok()) log_.Warn(fmt::format("{}; training goes on", saved.message()));
   return {};
@@ -257,7 +257,7 @@ Status Run::EvaluateNow() {
 Status Run::SaveNow() {
   if (!context_.save || saved_at_ == loop_->steps()) return {};
   const job::PhaseScope scope(environment_.clock, loop_->phases(), job::Phase::kCheckpoint);
-  const Status saved = context_.save();
+  Status saved = context_.save();
   log_.Record("checkpoint", JsonObject()
                                 .Add("step", loop_->steps())
                                 .Add("ok", saved.ok())
@@ -288,8 +288,10 @@ Status Run::Finish() {
 Result<std::string> Run::HashDense() {
   std::vector<float> dense(context_.spec.DenseFloats());
   if (dense.empty()) return std::string();
+  // Trainers that were asked to stop do not all stop at the same step: nobody waits for them.
+  const std::uint64_t min_version = loop_->Done() ? loop_->VersionNow() : 0;
   ps::PullRequest request{.trainer = context_.place.rank,
-                          .min_version = loop_->VersionNow(),
+                          .min_version = min_version,
                           .touch = ps::Touch::kPeek,
                           .rows = {},
                           .dense = dense};

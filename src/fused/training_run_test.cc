@@ -1,9 +1,13 @@
 #include "fused/training_run.h"
 
+#include <thread>
+
 #include <gmock/gmock.h>
 
-#include "job/run_status.h"
+#include "base/thread.h"
 #include "model/catalog.h"
+#include "ps/local_store.h"
+#include "ps/server_core.h"
 #include "testing/seed.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
@@ -106,6 +110,36 @@ TEST_F(TrainingRunTest, WordsHaveAnalogiesAndNoDenseTensors) {
   EXPECT_GE(summary->accuracy, 0.0);
   EXPECT_EQ(summary->params_hash, "");
   EXPECT_THAT(summary->Text(), HasSubstr("similarity"));
+}
+
+// The first trainer speaks for all: its last evaluation waits for the others.
+TEST_F(TrainingRunTest, TwoTrainersAreOneRun) {
+  for (const char* mode : {"sync", "async"}) {
+    job::TrainConfig config = Config("ctr-dnn-small");
+    config.strategy = "ps";
+    config.mode = mode;
+    config.workers = config.shards = 2;
+    config.run = folder_ / mode;
+    const auto core = ps::ServerCore::Open({}).value();
+    const auto connect = [&](const ps::JobSpec& spec) -> Result<std::unique_ptr<ps::Store>> {
+      PACELINE_TRY(core->Configure(spec));
+      return std::unique_ptr<ps::Store>(std::make_unique<ps::LocalStore>(*core));
+    };
+    const RunEnvironment environment{.clock = SystemClock(),
+                                     .stop_signal = [] { return 0; },
+                                     .config_text = ToToml(config),
+                                     .group = "2 threads"};
+    std::jthread other = StartThread("trainer 1", [&] {
+      EXPECT_THAT(TrainWithServers(config, environment, {.rank = 1, .world = 2}, connect), IsOk());
+    });
+    const auto first = TrainWithServers(config, environment, {.rank = 0, .world = 2}, connect);
+    ASSERT_THAT(first, IsOk());
+    EXPECT_EQ(first->mode, mode);
+    EXPECT_EQ(first->steps, 15U);
+    EXPECT_EQ(first->samples, 3000U);
+    EXPECT_TRUE(first->evaluated);
+    EXPECT_EQ(core->StatusNow().pushes, 30U);
+  }
 }
 
 }  // namespace
