@@ -303,7 +303,7 @@ INSTANTIATE_TEST_SUITE_P(
                       ChaosJob{"compensated", Apply::kAtOnce, true, false},
                       ChaosJob{"admission_together", Apply::kTogether, false, true},
                       ChaosJob{"admission_at_once", Apply::kAtOnce, false, true}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& job) { return std::string(job.param.name); });
 
 }  // namespace
 }  // namespace paceline::ps
