@@ -204,7 +204,8 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
 }
 
 bool TrainConfig::Fused() const {
-  return model == "ctr-dnn" || model == "word2vec" || model == "simnet-bow";
+  const auto card = model::FindModel(model);
+  return card.ok() && (*card)->Fused();
 }
 
 std::string TrainConfig::WorkersText() const {
