@@ -9,7 +9,7 @@
 
 #include <gmock/gmock.h>
 
-#include "algo/table_partition.h"
+#include "net/acceptor.h"
 #include "ps/server.h"
 #include "ps/server_core.h"
 #include "testing/status_matchers.h"
@@ -174,6 +174,39 @@ TEST_F(ClientTest, AnotherJobIsRefused) {
   EXPECT_THAT(Client::Connect(
                   loop_, {.servers = endpoints_, .secret = *net::Secret::Generate(), .job = Job()}),
               StatusIs(Code::kUnauthenticated, HasSubstr("secret")));
+}
+
+// A head that announces a terabyte, one of an unknown kind, half a head, and a request out of turn.
+TEST_F(ClientTest, NonsenseEndsItsOwnConnectionOnly) {
+  StartServers(1);
+  const auto client = Trainer(Job());
+  ASSERT_THAT(client->Initialise(std::vector<float>(42, 0.0F)), IsOk());
+  std::vector<std::vector<std::byte>> nonsense(4, std::vector<std::byte>(16));
+  nonsense[0][0] = std::byte{5};
+  nonsense[0][13] = std::byte{0xFF};
+  nonsense[1][0] = std::byte{200};
+  nonsense[2].resize(7);
+  nonsense[3][0] = std::byte{4};  // an empty push, and nobody has said which job
+  for (const std::vector<std::byte>& bytes : nonsense) {
+    auto connection =
+        net::ConnectTo(loop_, endpoints_[0], "server",
+                       {.secret = secret_, .deadline = std::chrono::steady_clock::now() + 60s});
+    ASSERT_THAT(connection, IsOk());
+    std::promise<void> ended;
+    (*connection)->WhenClosed([&](const net::Closed&) { ended.set_value(); });
+    net::Completion sent;
+    (*connection)->Send(wire::FrameType::kData, 0x5350, bytes, sent.ForSend());
+    // An answer, if there is one, is followed by the end.
+    std::vector<std::byte> answer(1 << 16);
+    net::Completion received;
+    (*connection)->Receive({.tag = 0x5350, .exact = false}, answer, received.ForReceive());
+    ended.get_future().wait();
+    sent.WaitWithoutDeadline();
+    received.WaitWithoutDeadline();
+  }
+  const std::vector<std::int64_t> ids{1};
+  ASSERT_THAT(PushOnes(*client, 0, 0, ids), IsOk());
+  EXPECT_THAT(client->Flush(), IsOk());
 }
 
 TEST_F(ClientTest, WhatAServerRefusesIsTold) {

@@ -211,7 +211,7 @@ Status RemoteParameters::Exchange(Step step, double learning_rate, const Gradien
       if (!EndsRound(step)) return {};
       const auto mean = 1.0F / static_cast<float>(std::max<std::uint64_t>(1, summed_));
       for (float& value : sum_) value *= mean;
-      const std::size_t merged = std::exchange(summed_, 0);
+      const std::uint64_t merged = std::exchange(summed_, 0);
       return Hand(push, merged == 0 ? std::span<const float>() : std::span<const float>(sum_));
     }
     case RemoteMode::kGeo:

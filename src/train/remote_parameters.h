@@ -88,7 +88,9 @@ class RemoteParameters {
   FlatTensors& params_;
   FlatTensors& buffers_;
   const RemoteOptions options_;
-  std::vector<float> dense_;           // as the servers know it, without padding
+  std::vector<float> dense_;  // as the servers had it last, without padding
+  std::vector<float> sum_;    // of the gradients of this round
+  std::uint64_t summed_ = 0;
   std::vector<std::uint64_t> pushes_;  // of the last pull
 };
 
