@@ -209,22 +209,26 @@ Status Client::Flush() {
   return {};
 }
 
-Result<ChangedRows> Client::PullChanged(std::uint64_t trainer, std::uint32_t table) {
+Result<ChangedRows> Client::PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                        std::uint64_t call) {
   if (table >= job_.tables.size()) {
     return Status::Error(Code::kInvalidArgument, "changes of a table that is not there");
   }
   const MutexLock lock(asking_);
   ChangedRows all;
-  const std::vector<std::byte> request = EncodeNumbers(std::vector<std::uint64_t>{trainer, table});
+  const std::vector<std::byte> request =
+      EncodeNumbers(std::vector<std::uint64_t>{trainer, table, call});
   for (const auto& link : links_) PACELINE_TRY(link->Ask(MessageKind::kPullChanged, request));
   for (const auto& link : links_) {
     PACELINE_TRY(link->Await([&](std::span<const std::byte> payload) -> Status {
       PACELINE_ASSIGN(const ChangedRows changed, DecodeChanged(payload, Dim(table)));
+      all.restarted = all.restarted || changed.restarted;
       all.ids.insert(all.ids.end(), changed.ids.begin(), changed.ids.end());
       all.values.insert(all.values.end(), changed.values.begin(), changed.values.end());
       return {};
     }));
   }
+  if (all.restarted) return ChangedRows{.restarted = true, .ids = {}, .values = {}};
   return all;
 }
 

@@ -38,7 +38,8 @@ class Client : public Store {
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Status Flush() override;
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table) override;
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                  std::uint64_t call) override;
 
  private:
   // Which ids of a list go to one server.

@@ -113,9 +113,12 @@ class Session {
   }
 
   Status PullChanged(std::span<const std::byte> payload) {
-    PACELINE_ASSIGN(const auto who, DecodeNumbers(payload, 2));
+    PACELINE_ASSIGN(const auto who, DecodeNumbers(payload, 3));
+    if (who[1] >= spec_.tables.size()) {
+      return Status::Error(Code::kProtocol, "changes of a table that is not there");
+    }
     PACELINE_ASSIGN(const ChangedRows changed,
-                    core_.PullChanged(who[0], static_cast<std::uint32_t>(who[1])));
+                    core_.PullChanged(who[0], static_cast<std::uint32_t>(who[1]), who[2]));
     return channel_->Send(MessageKind::kPullChanged, AsBytes(EncodeChanged(changed)));
   }
 
