@@ -50,14 +50,18 @@ Result<std::unique_ptr<Client>> Client::Connect(net::Loop& loop, const ClientOpt
   std::unique_ptr<Client> client(new Client(options));
   const std::vector<std::byte> job = EncodeJobSpec(options.job);
   for (std::size_t i = 0; i < options.servers.size(); ++i) {
-    PACELINE_ASSIGN(auto link,
-                    ServerLink::Connect(loop, {.server = options.servers[i],
-                                               .name = fmt::format("server {} ({})", i,
-                                                                   options.servers[i].ToString()),
-                                               .secret = options.secret,
-                                               .trainer = options.trainer,
-                                               .job = job,
-                                               .away = options.away}));
+    PACELINE_ASSIGN(
+        auto link,
+        ServerLink::Connect(
+            loop,
+            {.server = options.servers[i],
+             .name = fmt::format("server {} ({})", i, options.servers[i].ToString()),
+             .secret = options.secret,
+             .trainer = options.trainer,
+             .job = job,
+             .away = options.away,
+             .shared_memory = options.shared_memory,
+             .dense_bytes = static_cast<std::size_t>(client->DenseFloatsOf(i) * sizeof(float))}));
     client->links_.push_back(std::move(link));
   }
   return client;
@@ -177,6 +181,11 @@ Result<PullAnswer> Client::Pull(const PullRequest& request) {
 }
 
 Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled) {
+  if (links_.size() == 1) {  // all of it, as it lies
+    ps::Push all = push;
+    all.version = pulled.empty() ? kVersionUnknown : pulled[0];
+    return links_[0]->Push(all);
+  }
   std::vector<std::vector<Share>> shares;  // by table part
   shares.reserve(push.tables.size());
   for (const TablePart& part : push.tables) shares.push_back(Split(part.ids));
@@ -199,7 +208,7 @@ Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled)
       GatherDense(push.dense, pieces_[i], dense);
       mine.dense = dense;
     }
-    PACELINE_TRY(links_[i]->Push(EncodePush(mine)));
+    PACELINE_TRY(links_[i]->Push(mine));
   }
   return {};
 }

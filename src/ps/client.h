@@ -23,6 +23,7 @@ struct ClientOptions {
   std::uint64_t trainer = 0;
   JobSpec job;
   std::chrono::milliseconds away{60'000};  // how long a server may be unreachable
+  bool shared_memory = true;               // with servers of this host
 };
 
 // The parameters of a job on its servers: rows by id, dense tensors in blocks. Every push goes to
