@@ -24,7 +24,8 @@ Result<std::unique_ptr<ps::Store>> ConnectToServers(net::Loop& loop, const Train
       .servers = {},
       .trainer = launch.rank.value(),
       .job = job,
-      .away = std::chrono::milliseconds(std::llround(config.server_timeout * 1000))};
+      .away = std::chrono::milliseconds(std::llround(config.server_timeout * 1000)),
+      .shared_memory = config.shared_memory != "off"};
   options.servers.reserve(launch.servers.size());
   for (const std::string& text : launch.servers) {
     PACELINE_ASSIGN(net::Endpoint server, net::ParseEndpoint(text));

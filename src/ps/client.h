@@ -23,6 +23,7 @@ struct ClientOptions {
   std::uint64_t trainer = 0;
   JobSpec job;
   std::chrono::milliseconds away{60'000};  // how long a server may be unreachable
+  bool shared_memory = true;               // with servers of this host
 };
 
 // The parameters of a job on its servers: rows by id, dense tensors in blocks. Every push goes to
@@ -38,7 +39,8 @@ class Client : public Store {
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Status Flush() override;
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table) override;
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                  std::uint64_t call) override;
 
  private:
   // Which ids of a list go to one server.

@@ -56,10 +56,14 @@ class ClientTest : public ::testing::Test {
     running_[index].server = std::move(*server);
   }
 
-  std::unique_ptr<Client> Trainer(const JobSpec& job, std::uint64_t rank = 0) {
-    auto client = Client::Connect(
-        loop_,
-        {.servers = endpoints_, .secret = secret_, .trainer = rank, .job = job, .away = 60s});
+  std::unique_ptr<Client> Trainer(const JobSpec& job, std::uint64_t rank = 0,
+                                  bool shared_memory = true) {
+    auto client = Client::Connect(loop_, {.servers = endpoints_,
+                                          .secret = secret_,
+                                          .trainer = rank,
+                                          .job = job,
+                                          .away = 60s,
+                                          .shared_memory = shared_memory});
     EXPECT_THAT(client, IsOk());
     return client.ok() ? std::move(*client) : nullptr;
   }
@@ -124,6 +128,46 @@ TEST_F(ClientTest, MessagesOfAnyLengthPass) {
   ASSERT_THAT(client->Initialise(first), IsOk());
   ASSERT_THAT(client->Pull({.rows = {}, .dense = back}), IsOk());
   EXPECT_EQ(first, back);
+}
+
+// More pushes than the memory has room for, while a server comes and goes.
+TEST_F(ClientTest, SharedMemoryChangesNothing) {
+  for (const std::uint32_t servers : {1U, 2U}) {
+    std::vector<std::vector<float>> results;
+    for (const bool shared_memory : {true, false}) {
+      running_.clear();
+      endpoints_.clear();
+      StartServers(servers);
+      JobSpec job = Job();
+      job.dense.push_back({"large", {999, 5001}});  // 20 MB
+      const auto client = Trainer(job, 0, shared_memory);
+      const auto floats = static_cast<std::size_t>(job.DenseFloats());
+      std::vector<float> dense(floats, 0.5F), rows(40'000 * kDim, 0.25F);
+      ASSERT_THAT(client->Initialise(dense), IsOk());
+      std::vector<std::int64_t> ids(40'000);
+      std::iota(ids.begin(), ids.end(), -20'000);
+      for (std::uint64_t batch = 0; batch < 12; ++batch) {
+        for (std::size_t i = 0; i < floats; ++i) dense[i] = static_cast<float>((i + batch) % 13);
+        Push push{.lease = 0, .batch = batch, .learning_rate = 0.1F};
+        push.tables.push_back({0, kDim, ids, rows});
+        push.dense = dense;
+        ASSERT_THAT(client->Push(push, {}), IsOk());
+        if (batch == 5) {
+          running_[0].server.reset();
+          StartServer(0, endpoints_[0]);
+        }
+        if (batch % 4 == 3) {
+          ASSERT_THAT(client->Pull({.rows = {{0, ids, rows}}, .dense = dense}), IsOk());
+        }
+        std::ranges::fill(rows, static_cast<float>(batch));
+      }
+      ASSERT_THAT(client->Flush(), IsOk());
+      ASSERT_THAT(client->Pull({.rows = {{0, ids, rows}}, .dense = dense}), IsOk());
+      dense.insert(dense.end(), rows.begin(), rows.end());
+      results.push_back(std::move(dense));
+    }
+    EXPECT_EQ(results[0], results[1]) << servers;
+  }
 }
 
 TEST_F(ClientTest, APullWaitsForTheOtherTrainer) {

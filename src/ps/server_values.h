@@ -56,7 +56,7 @@ class ServerValues {
 
   // Fills what `request` asks for and does not wait.
   Status Pull(const PullRequest& request);
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
 
   std::uint64_t Rows() const;
   std::size_t TableBytes() const;
