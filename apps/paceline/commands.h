@@ -17,6 +17,7 @@ int RunPerf(const std::vector<std::string>& arguments);
 int RunStatus(const std::vector<std::string>& arguments);
 int RunTop(const std::vector<std::string>& arguments);
 int RunAudit(const std::vector<std::string>& arguments);
+int RunExport(const std::vector<std::string>& arguments);
 int RunModels(const std::vector<std::string>& arguments);
 int RunDoctor(const std::vector<std::string>& arguments);
 int RunVersion(const std::vector<std::string>& arguments);

@@ -25,6 +25,8 @@ constexpr Command kCommands[] = {
     {"status", "Show where a run stands", paceline::cli::RunStatus},
     {"top", "Watch a run", paceline::cli::RunTop},
     {"audit", "Prove that a run used every sample once, or compare two", paceline::cli::RunAudit},
+    {"export", "Write a run's tables and dense tensors for other programs",
+     paceline::cli::RunExport},
     {"coordinator", "Coordinate an elastic run whose workers something else starts",
      paceline::cli::RunCoordinator},
     {"server", "Keep parameters for trainers that something else starts", paceline::cli::RunServer},

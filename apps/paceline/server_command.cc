@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <stop_token>
 
 #include <CLI/CLI.hpp>
 
@@ -22,8 +23,9 @@ Status Serve(job::ServerRunOptions options, const std::string& wal) {
   }
   PACELINE_ASSIGN(const auto secret, job::ReadSecret(::getenv));
   if (secret) options.secret = *secret;
-  job::InstallStopSignals();
-  options.stopped = [] { return job::StopRequested() != 0; };
+  const std::stop_source stop;
+  const job::StopWatcher watcher(stop);
+  options.stopped = [&] { return stop.stop_requested(); };
   return job::RunServer(options, SystemClock());
 }
 

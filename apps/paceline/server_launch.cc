@@ -11,13 +11,14 @@
 
 #include "base/clock.h"
 #include "cli/command.h"
+#include "disk/file_system.h"
 #include "disk/run_lock.h"
 #include "job/chaos.h"
 #include "job/endpoint.h"
 #include "job/placement.h"
 #include "job/run_dir.h"
+#include "job/server_folders.h"
 #include "job/server_launcher.h"
-#include "job/server_record.h"
 #include "job/worker_environment.h"
 #include "net/secret.h"
 #include "paceline/local_launch.h"
@@ -49,14 +50,6 @@ std::vector<std::string> ServerCommand(const std::string& folder, const job::Tra
           config.table_store,
           "--table-memory-mb",
           std::to_string(config.table_memory_mb)};
-}
-
-// Which parameters a server keeps depends on how many there are.
-Status CheckNumberOfServers(const job::TrainConfig& config) {
-  const auto before = static_cast<std::int64_t>(job::ReadServerRecords(config.run).size());
-  if (before == 0 || before == config.servers) return {};
-  return Status::Error(Code::kMismatch, fmt::format("{} was trained with --servers {}, now {}",
-                                                    config.run, before, config.servers));
 }
 
 Status RefuseElastic(const job::TrainConfig& config) {
@@ -95,7 +88,9 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
   // Not the run's own lock, which trainer 0 holds.
   PACELINE_ASSIGN(const disk::RunLock lock,
                   disk::RunLock::Acquire(servers_directory.path(), SystemClock()));
-  PACELINE_TRY(CheckNumberOfServers(config));
+  disk::PosixFileSystem files;
+  PACELINE_ASSIGN(const std::vector<std::string> load_from,
+                  job::PrepareServerFolders(files, config.run, servers));
   PACELINE_ASSIGN(const net::Secret secret, net::Secret::Generate());
   PACELINE_ASSIGN(const job::Placement placement, PlaceWorkers(config, trainers));
   const std::map<std::string, std::string> secret_only{{"PACELINE_SECRET", secret.ToHex()}};
@@ -112,11 +107,13 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
                                    .server_grace = kLastSnapshot};
   options.server = [&](std::uint64_t index, const std::string& bind) {
     const std::string place = bind.empty() ? "127.0.0.1:0" : bind;
-    return job::ChildSpec{
-        .argv = ServerCommand(ExecutableDirectory(), config, index, servers, place),
-        .environment = secret_only,
-        .label = fmt::format("server {}", index),
-        .rank = Rank(trainers + index)};
+    auto command = ServerCommand(ExecutableDirectory(), config, index, servers, place);
+    if (!load_from.empty()) command.push_back("--load-from");
+    command.insert(command.end(), load_from.begin(), load_from.end());
+    return job::ChildSpec{.argv = std::move(command),
+                          .environment = secret_only,
+                          .label = fmt::format("server {}", index),
+                          .rank = Rank(trainers + index)};
   };
   options.trainer = [&](std::uint64_t rank, const std::vector<std::string>& endpoints) {
     const job::LaunchEnvironment launch{.source = "paceline",

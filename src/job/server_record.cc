@@ -72,7 +72,8 @@ Result<ServerRecord> ParseServerRecord(std::string_view text) {
   if (endpoint == json.end() || !endpoint->is_string()) return wrong("no endpoint");
   if (pid == json.end() || !pid->is_number_integer()) return wrong("no pid");
   PACELINE_ASSIGN(const Endpoint place, ParseEndpoint(endpoint->get_ref<const std::string&>()));
-  return ServerRecord{.endpoint = place.ToString(),
+  return ServerRecord{.servers = Count(json, "servers"),
+                      .endpoint = place.ToString(),
                       .pid = pid->get<std::int64_t>(),
                       .rows = Count(json, "rows"),
                       .table_bytes = Count(json, "table_bytes"),

@@ -13,8 +13,9 @@ namespace paceline::job {
 // What a parameter server says about itself in RUN/servers/server-I.json, when it is ready and then
 // about every second.
 struct ServerRecord {
-  std::uint64_t index = 0;  // from the name of the file
-  std::string endpoint;     // "host:port"
+  std::uint64_t index = 0;    // from the name of the file
+  std::uint64_t servers = 0;  // of the run
+  std::string endpoint;       // "host:port"
   std::int64_t pid = 0;
   std::uint64_t rows = 0;
   std::uint64_t table_bytes = 0;    // memory of all tables

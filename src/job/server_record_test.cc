@@ -16,7 +16,7 @@ using testing::IsOk;
 using testing::StatusIs;
 
 constexpr char kWhole[] =
-    R"({"endpoint":"127.0.0.1:4711","pid":12,"rows":3,"table_bytes":100,"dense_bytes":20,)"
+    R"({"endpoint":"127.0.0.1:4711","pid":12,"servers":2,"rows":3,"table_bytes":100,"dense_bytes":20,)"
     R"("waiting_bytes":3,"log_bytes":4,"pushes":5,"duplicates":6,"version":7,"snapshots":8,)"
     R"("staleness":[9,10]})";
 
@@ -25,6 +25,7 @@ TEST(ServerRecordTest, ReadsEveryField) {
   ASSERT_THAT(record, IsOk());
   EXPECT_EQ(record->endpoint, "127.0.0.1:4711");
   EXPECT_EQ(record->pid, 12);
+  EXPECT_EQ(record->servers, 2U);
   EXPECT_EQ(record->rows, 3U);
   EXPECT_EQ(record->MemoryBytes(), 123U);
   EXPECT_EQ(record->log_bytes, 4U);

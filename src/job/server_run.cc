@@ -17,9 +17,11 @@
 #include "disk/file_system.h"
 #include "disk/run_lock.h"
 #include "job/run_dir.h"
+#include "job/server_folders.h"
 #include "net/endpoint.h"
 #include "net/loop.h"
 #include "ps/server.h"
+#include "ps/snapshot_writer.h"
 
 namespace paceline::job {
 
@@ -79,26 +81,21 @@ void TellRecovery(const ps::ServerRecovery& recovery) {
 
 }  // namespace
 
-std::string ServerFolder(const std::string& run, std::uint64_t index) {
-  return fmt::format("{}/servers/server-{}", run, index);
-}
-
-std::string ServerStatusFile(const std::string& run, std::uint64_t index) {
-  return ServerFolder(run, index) + ".json";
-}
-
 Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   const std::string folder = ServerFolder(options.run, options.index);
   PACELINE_TRY(MakeFolder(folder));
   PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(folder, clock));
   disk::PosixFileSystem files;
+  // Loading ends with a snapshot, and whoever starts this server again says the same again.
+  PACELINE_ASSIGN(const auto snapshots, ps::ListSnapshots(files, folder));
+  const auto load_from = snapshots.empty() ? options.load_from : std::vector<std::string>();
   PACELINE_ASSIGN(const auto core, ps::ServerCore::Open({.file_system = &files,
                                                          .folder = folder,
                                                          .index = options.index,
                                                          .servers = options.servers,
                                                          .wal = options.wal,
                                                          .group = options.group,
-                                                         .load_from = options.load_from,
+                                                         .load_from = load_from,
                                                          .table_store = options.table_store,
                                                          .hot_bytes = options.hot_bytes}));
   TellRecovery(core->recovery());

@@ -22,13 +22,9 @@ struct ServerRunOptions {
   std::chrono::milliseconds group{20};
   std::string table_store = "memory";
   std::size_t hot_bytes = std::size_t{256} << 20;
-  std::vector<std::string> load_from;  // folders of servers of an earlier run
+  std::vector<std::string> load_from;  // of earlier servers; one with a snapshot needs them no more
   std::function<bool()> stopped;
 };
-
-// Where server `index` of a run keeps its data, and what it tells about itself.
-std::string ServerFolder(const std::string& run, std::uint64_t index);
-std::string ServerStatusFile(const std::string& run, std::uint64_t index);
 
 // Serves trainers until it is stopped; then everything is in a snapshot. Recovers first what an
 // earlier process of the same server has acknowledged. kAlreadyRunning when that one still lives.

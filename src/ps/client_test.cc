@@ -56,6 +56,16 @@ class ClientTest : public ::testing::Test {
     running_[index].server = std::move(*server);
   }
 
+  // By one that knows nothing, at the same place.
+  void ReplaceServer(std::uint32_t index) {
+    running_[index].server.reset();
+    auto core =
+        ServerCore::Open({.index = index, .servers = static_cast<std::uint32_t>(running_.size())});
+    ASSERT_THAT(core, IsOk());
+    running_[index].core = std::move(*core);
+    StartServer(index, endpoints_[index]);
+  }
+
   std::unique_ptr<Client> Trainer(const JobSpec& job, std::uint64_t rank = 0,
                                   bool shared_memory = true) {
     auto client = Client::Connect(loop_, {.servers = endpoints_,
@@ -206,6 +216,32 @@ TEST_F(ClientTest, AServerThatComesBackGetsEveryPushOnce) {
   ASSERT_THAT(client->Pull({.rows = {{0, ids, rows}}, .dense = dense}), IsOk());
   EXPECT_EQ(dense, std::vector<float>(42, -static_cast<float>(kPushes)));
   EXPECT_EQ(rows, std::vector<float>(rows.size(), -static_cast<float>(kPushes)));
+}
+
+// As a server without a log does that was killed.
+TEST_F(ClientTest, AServerThatHasForgottenIsAnErrorForGood) {
+  StartServers(2);
+  const auto client = Trainer(Job());
+  ASSERT_THAT(client->Initialise(std::vector<float>(42, 0.0F)), IsOk());
+  const std::vector<std::int64_t> ids{1, 2, 3};
+  for (const std::uint64_t batch : {0U, 1U, 2U}) {
+    ASSERT_THAT(PushOnes(*client, 0, batch, ids), IsOk());
+  }
+  ASSERT_THAT(client->Flush(), IsOk());
+  ReplaceServer(1);
+  std::vector<float> dense(42);
+  EXPECT_THAT(client->Pull({.rows = {}, .dense = dense}),
+              StatusIs(Code::kBadCheckpoint, HasSubstr("lost 3 acknowledged pushes of trainer 0")));
+}
+
+TEST_F(ClientTest, AServerThatHasForgottenItsFirstValuesIsAnErrorForGood) {
+  StartServers(1);
+  const auto client = Trainer(Job());
+  ASSERT_THAT(client->Initialise(std::vector<float>(42, 0.0F)), IsOk());
+  ReplaceServer(0);
+  std::vector<float> dense(42);
+  EXPECT_THAT(client->Pull({.rows = {}, .dense = dense}),
+              StatusIs(Code::kBadCheckpoint, HasSubstr("lost its values")));
 }
 
 TEST_F(ClientTest, AnotherJobIsRefused) {

@@ -1,6 +1,7 @@
 #include "ps/other_servers.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -15,11 +16,10 @@ namespace {
 
 Status Refuse(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
 
-// Takes from each old server what belongs to the new one.
-class Collector final : public SnapshotSink {
+// Makes sure that the folders are of servers that were stopped together, and keeps nothing.
+class Checker : public SnapshotSink {
  public:
-  Collector(const ServerValuesOptions& options, std::size_t folders)
-      : options_(options), folders_(folders) {}
+  explicit Checker(std::size_t folders) : folders_(folders) {}
 
   void Open(const std::string& folder) { folder_ = folder; }
 
@@ -32,16 +32,47 @@ class Collector final : public SnapshotSink {
       return Refuse(fmt::format("server {} is given twice", head.job.index));
     }
     if (!head.initialised) return Refuse("it has no dense values yet");
-    theirs_ = DensePiecesOf(head.job.spec, head.job.servers, head.job.index);
-    if (state_.values == nullptr) return Begin(head);
-    const std::string difference = JobDifference(state_.values->spec(), head.job.spec);
+    if (!first_) {
+      first_ = head;
+      first_folder_ = folder_;
+      return {};
+    }
+    const std::string difference = JobDifference(first_->job.spec, head.job.spec);
     if (!difference.empty()) {
       return Refuse(fmt::format("another job than in {}: {}", first_folder_, difference));
     }
-    if (!(state_.progress == head.progress)) {
+    if (!(first_->progress == head.progress)) {
       return Refuse(fmt::format(
           "it has other pushes than {}: the servers were not stopped together", first_folder_));
     }
+    return {};
+  }
+  Status Dense(std::size_t /*plane*/, std::uint64_t /*begin*/,
+               std::span<const float> /*floats*/) override {
+    return {};
+  }
+  Status Row(std::uint32_t /*table*/, const TableRow& /*row*/) override { return {}; }
+  Status Waiting(std::span<const std::byte> /*message*/) override {
+    return Refuse("a batch is there that not all trainers have pushed: let them finish it");
+  }
+
+ private:
+  const std::size_t folders_;
+  std::string folder_, first_folder_;
+  std::optional<SnapshotHead> first_;
+  std::set<std::uint32_t> seen_;
+};
+
+// Takes from each old server what belongs to the new one.
+class Collector final : public Checker {
+ public:
+  Collector(const ServerValuesOptions& options, std::size_t folders)
+      : Checker(folders), options_(options) {}
+
+  Status Head(const SnapshotHead& head) override {
+    PACELINE_TRY(Checker::Head(head));
+    theirs_ = DensePiecesOf(head.job.spec, head.job.servers, head.job.index);
+    if (state_.values == nullptr) PACELINE_TRY(Begin(head));
     DenseStore& dense = state_.values->dense();
     dense.SetSteps(std::max(dense.steps(), head.steps));
     return {};
@@ -67,17 +98,11 @@ class Collector final : public SnapshotSink {
     return state_.values->table(table).Restore(row);
   }
 
-  Status Waiting(std::span<const std::byte> /*message*/) override {
-    return Refuse("a batch is there that not all trainers have pushed: let them finish it");
-  }
-
   ServerState Take() { return std::move(state_); }
 
  private:
   Status Begin(const SnapshotHead& head) {
-    first_folder_ = folder_;
     PACELINE_ASSIGN(state_.values, ServerValues::Open(head.job.spec, options_));
-    state_.values->dense().SetSteps(head.steps);
     state_.initialised = true;
     state_.progress = head.progress;
     ours_ = DensePiecesOf(head.job.spec, options_.servers, options_.index);
@@ -100,18 +125,11 @@ class Collector final : public SnapshotSink {
   }
 
   const ServerValuesOptions options_;
-  const std::size_t folders_;
   ServerState state_;
-  std::string folder_, first_folder_;
-  std::set<std::uint32_t> seen_;
   std::vector<DensePiece> ours_, theirs_;
 };
 
-}  // namespace
-
-Result<ServerState> LoadOtherServers(disk::FileSystem& fs, const std::vector<std::string>& folders,
-                                     const ServerValuesOptions& options) {
-  Collector collector(options, folders.size());
+Status ReadFolders(disk::FileSystem& fs, const std::vector<std::string>& folders, Checker& into) {
   for (const std::string& folder : folders) {
     PACELINE_ASSIGN(const auto snapshots, ListSnapshots(fs, folder));
     if (snapshots.empty()) return Refuse(folder + " has no snapshot of a server");
@@ -122,10 +140,24 @@ Result<ServerState> LoadOtherServers(disk::FileSystem& fs, const std::vector<std
                       "was and stop it properly first",
                       folder, left));
     }
-    collector.Open(folder);
-    PACELINE_TRY(ReadSnapshot(fs, folder, snapshots.back(), collector));
+    into.Open(folder);
+    PACELINE_TRY(ReadSnapshot(fs, folder, snapshots.back(), into));
   }
+  return {};
+}
+
+}  // namespace
+
+Result<ServerState> LoadOtherServers(disk::FileSystem& fs, const std::vector<std::string>& folders,
+                                     const ServerValuesOptions& options) {
+  Collector collector(options, folders.size());
+  PACELINE_TRY(ReadFolders(fs, folders, collector));
   return collector.Take();
+}
+
+Status CheckOtherServers(disk::FileSystem& fs, const std::vector<std::string>& folders) {
+  Checker checker(folders.size());
+  return ReadFolders(fs, folders, checker);
 }
 
 }  // namespace paceline::ps

@@ -17,4 +17,7 @@ namespace paceline::ps {
 Result<ServerState> LoadOtherServers(disk::FileSystem& fs, const std::vector<std::string>& folders,
                                      const ServerValuesOptions& options);
 
+// Whether LoadOtherServers() would take these folders; reads all of them.
+Status CheckOtherServers(disk::FileSystem& fs, const std::vector<std::string>& folders);
+
 }  // namespace paceline::ps

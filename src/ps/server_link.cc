@@ -1,6 +1,7 @@
 #include "ps/server_link.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,6 +30,10 @@ bool MayComeBack(const Status& status) {
     default: return false;
   }
 }
+
+constexpr char kLost[] =
+    "a server with --wal off loses what came after its last snapshot when it dies, one with a log "
+    "does not; --resume goes on with what is left";
 
 }  // namespace
 
@@ -66,8 +71,8 @@ Result<ServerLink::Opened> ServerLink::Open(MemoryUse use) {
     Status status = connection.status();
     if (connection.ok()) {
       auto opened = Introduce(std::move(*connection), use, deadline);
-      if (opened.ok()) return opened;
-      status = opened.status();
+      status = opened.ok() ? CheckNothingLost(*opened, deadline) : opened.status();
+      if (status.ok()) return opened;
     }
     const bool again = MayComeBack(status) && !stop_.stop_requested();
     if (!again || steady_clock::now() >= deadline) return status.Wrap(options_.name);
@@ -88,6 +93,30 @@ Result<ServerLink::Opened> ServerLink::Introduce(std::unique_ptr<net::Connection
   PACELINE_ASSIGN(opened.memory,
                   OfferMemory(*opened.channel, use, dense + kMemoryForRows, deadline));
   return opened;
+}
+
+// The server may be another process than before.
+Status ServerLink::CheckNothingLost(const Opened& opened, steady_clock::time_point deadline) {
+  std::uint64_t lease = 0, batches = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (opened.initialised) had_values_ = true;
+    if (had_values_ && acknowledged_.batches == 0 && !opened.initialised) {
+      return Status::Error(Code::kBadCheckpoint, fmt::format("it has lost its values; {}", kLost));
+    }
+    lease = acknowledged_.lease;
+    batches = acknowledged_.batches;
+  }
+  if (batches == 0) return {};
+  PACELINE_TRY(opened.channel->Send(MessageKind::kNextBatch,
+                                    EncodeNumbers(std::array<std::uint64_t, 1>{lease}), deadline));
+  PACELINE_ASSIGN(const Message answer, opened.channel->Receive(deadline));
+  PACELINE_TRY(answer.status);
+  PACELINE_ASSIGN(const auto next, DecodeNumbers(answer.payload, 1));
+  if (next[0] >= batches) return {};
+  return Status::Error(Code::kBadCheckpoint,
+                       fmt::format("it has lost {} acknowledged pushes of trainer {}; {}",
+                                   batches - next[0], options_.trainer, kLost));
 }
 
 // --- requests
@@ -118,7 +147,13 @@ Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>
     if (status.ok() && answer->kind != asked_) {
       status = Status::Error(Code::kProtocol, "an answer to another question");
     }
-    if (status.ok()) return use(answer->payload).Wrap(options_.name);
+    if (status.ok()) {
+      if (asked_ == MessageKind::kInitialise) {
+        const MutexLock lock(mutex_);
+        had_values_ = true;
+      }
+      return use(answer->payload).Wrap(options_.name);
+    }
     if (!MayComeBack(status)) return status.Wrap(options_.name);
     // A server that waits for other trainers is silent too: it is asked again, and there is an
     // error only when it cannot be reached.
@@ -227,6 +262,7 @@ Status ServerLink::OnAck(const Message& message) {
   }
   outstanding_bytes_ -= outstanding_.front().bytes.size();
   if (memory_ && outstanding_.front().owner == memory_) ring_.FreeOldest();
+  acknowledged_ = {name[0], name[1] + 1};
   outstanding_.pop_front();
   --sent_;
   changed_.notify_all();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +39,8 @@ struct LinkOptions {
 
 // A trainer's way to one server: a connection for requests and one for pushes, each made anew when
 // it breaks. Pushes that were not acknowledged are sent again, in order; the server knows those
-// that it has. Thread-safe.
+// that it has. A server that comes back without something that it has acknowledged is an error for
+// good, kBadCheckpoint. Thread-safe.
 class ServerLink {
  public:
   // Returns when the server has accepted the job.
@@ -75,6 +77,7 @@ class ServerLink {
   Result<Opened> Open(MemoryUse use);
   Result<Opened> Introduce(std::unique_ptr<net::Connection> connection, MemoryUse use,
                            Deadline deadline) const;
+  Status CheckNothingLost(const Opened& opened, Deadline deadline);
   Status ReopenAndAsk();
   void RunPushes(const std::stop_token& stop);
   void SendPushes(Channel& channel, const std::stop_token& stop);
@@ -101,6 +104,11 @@ class ServerLink {
   std::deque<Outstanding> outstanding_ PACELINE_GUARDED_BY(mutex_);
   std::size_t sent_ PACELINE_GUARDED_BY(mutex_) = 0;  // of them, on this connection
   std::size_t outstanding_bytes_ PACELINE_GUARDED_BY(mutex_) = 0;
+  bool had_values_ PACELINE_GUARDED_BY(mutex_) = false;  // the server, as far as is known
+  // Whatever a server loses, the newest is part of it.
+  struct {
+    std::uint64_t lease = 0, batches = 0;
+  } acknowledged_ PACELINE_GUARDED_BY(mutex_);
   bool broken_ PACELINE_GUARDED_BY(mutex_) = false;  // this connection
   Status failure_ PACELINE_GUARDED_BY(mutex_);       // for good
   std::shared_ptr<Channel> pushes_ PACELINE_GUARDED_BY(mutex_);

@@ -34,6 +34,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Golden{"status_help.txt", {"status", "--help"}},
                       Golden{"top_help.txt", {"top", "--help"}},
                       Golden{"audit_help.txt", {"audit", "--help"}},
+                      Golden{"export_help.txt", {"export", "--help"}},
+                      Golden{"server_help.txt", {"server", "--help"}},
                       Golden{"bench_help.txt", {"bench", "--help"}},
                       Golden{"single_node_help.txt", {"bench", "single-node", "--help"}},
                       Golden{"scaling_help.txt", {"bench", "scaling", "--help"}},

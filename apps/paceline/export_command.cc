@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/parse.h"
+#include "disk/file_system.h"
+#include "job/server_export.h"
+#include "paceline/commands.h"
+
+namespace paceline::cli {
+
+namespace {
+
+Status Export(const std::string& run, const std::string& out, const std::string& format_name) {
+  PACELINE_ASSIGN(const job::ExportFormat format, job::ParseExportFormat(format_name));
+  disk::PosixFileSystem files;
+  PACELINE_ASSIGN(const job::ExportSummary done, job::ExportParameters(files, run, out, format));
+  for (const auto& table : done.tables) {
+    fmt::print("table {}: {} rows of {}\n", table.name, table.rows, table.dim);
+  }
+  fmt::print("dense: {} tensors, {} floats\n", done.dense_tensors, done.dense_floats);
+  for (const std::string& file : done.files) fmt::print("wrote {}\n", file);
+  return {};
+}
+
+}  // namespace
+
+int RunExport(const std::vector<std::string>& arguments) {
+  CLI::App app(
+      "Write the parameters of a run with parameter servers, or of a local run of a model with "
+      "tables, to files that other programs read. The run has ended or was stopped; it stays as it "
+      "is (docs/parameter-server.md).",
+      "paceline export");
+  app.option_defaults()->always_capture_default();
+  std::string run, out, format = "safetensors";
+  app.add_option("run", run, "Run directory")->required();
+  app.add_option("--out", out, "Directory for the files; made if need be")->required();
+  app.add_option("--format", format,
+                 "safetensors (model.safetensors: dense tensors, and of each table NAME.ids and "
+                 "NAME.values) or text (NAME.txt: 'rows dim', then 'id v1 v2 ...' in each line)");
+  app.footer(
+      "Exit codes: 0 written, 2 no such run or files are there already, 13 not stopped properly or "
+      "damaged, 16 disk, 18 the run is alive; docs/errors.md explains each.");
+  if (const auto exit = ParseArguments(app, arguments)) return *exit;
+  const Status done = Export(run, out, format);
+  return done.ok() ? 0 : Fail(app.get_name(), done);
+}
+
+}  // namespace paceline::cli

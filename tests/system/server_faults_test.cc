@@ -1,0 +1,125 @@
+// Parameter servers and trainers that are killed, damaged, or meant for somebody else.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "support/processes.h"
+#include "support/program.h"
+#include "system/server_runs.h"
+#include "testing/seed.h"
+#include "testing/status_matchers.h"
+#include "testing/temp_dir.h"
+
+namespace paceline::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ServerFaultsTest : public ::testing::Test {
+ protected:
+  TempDir dir_{TempDir::Place::kMemory};
+};
+
+// Whoever is killed, no push is lost and none counts twice; in mode sync no bit differs.
+TEST_F(ServerFaultsTest, KilledProcessesChangeNothing) {
+  const std::string expected = HashOf(RunPaceline(ServerTraining(dir_ / "whole")));
+  const std::string random = fmt::format("random={}:6", TestSeed() % 1'000'000);
+  const std::vector<std::pair<const char*, std::string>> cases{
+      {"sync", "kill=server:0@step5,kill=server:1@step20,kill=server:1@step35"},
+      {"sync", "kill=trainer:1@step7,kill=trainer:0@step25"},
+      {"sync", random},
+      {"async", "kill=server:1@step5,kill=trainer:1@step20,kill=server:0@step40"},
+      {"async", random}};
+  for (const auto& [mode, chaos] : cases) {
+    const std::string run = dir_ / fmt::format("{}-{}", mode, chaos);
+    const CommandResult result =
+        RunPaceline(ServerTraining(run, {"--mode", mode, "--chaos", chaos}));
+    SCOPED_TRACE(fmt::format("{} with {}\n{}", mode, chaos, result.err));
+    EXPECT_THAT(result.err, HasSubstr("starting it again"));
+    const nlohmann::json json = ExpectComplete(result, run, kTrainers * kSteps);
+    if (std::string_view(mode) == "sync") EXPECT_EQ(json["params_hash"], expected);
+  }
+}
+
+TEST_F(ServerFaultsTest, WithoutALogAKilledServerEndsTheRun) {
+  const std::string run = dir_ / "run";
+  const CommandResult result = RunPaceline(
+      ServerTraining(run, {"--wal", "off", "--mode", "async", "--chaos", "kill=server:1@step20"}));
+  EXPECT_EQ(result.state.code, 13) << result.err;
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("server 1 .*: it has lost [0-9]+ acknowledged "
+                                                   "pushes of trainer [01]; .*--wal off"));
+  EXPECT_THAT(ProcessesOf(run), ::testing::IsEmpty());
+  const CommandResult resumed = RunPaceline({"train", "--resume", "--run", run, "--json"});
+  ExpectComplete(resumed, run, kTrainers * kSteps);
+}
+
+// Changes one byte in the middle of the log.
+TEST_F(ServerFaultsTest, ADamagedLogIsNotIgnored) {
+  const std::string run = dir_ / "run";
+  // The launcher is killed with everybody: nobody makes a snapshot.
+  Subprocess child = StartPaceline(ServerTraining(run, {"--steps", "100000"}));
+  for (std::string line; line.find("samples/s") == std::string::npos;) {
+    const auto next = child.ReadLine(std::chrono::seconds(240));
+    ASSERT_THAT(next, IsOk());
+    line = *next;
+  }
+  child.Signal(SIGKILL);
+  ASSERT_THAT(child.Wait(std::chrono::seconds(240)), IsOk());
+  while (!ProcessesOf(run).empty()) std::this_thread::yield();  // they die with their parent
+  std::string log;
+  for (const auto& entry : std::filesystem::directory_iterator(run + "/servers/server-1")) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("wal-") && name.ends_with(".log")) log = entry.path();
+  }
+  ASSERT_NE(log, "");
+  const auto bytes = static_cast<std::streamoff>(std::filesystem::file_size(log));
+  std::fstream file(log, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(bytes / 2);
+  const int byte = file.get();
+  file.seekp(bytes / 2);
+  file.put(static_cast<char>(byte ^ 0x10));
+  file.close();
+  const CommandResult result =
+      RunPaceline({"train", "--resume", "--run", run, "--steps", "100000", "--json"});
+  EXPECT_EQ(result.state.code, 13) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(log + ":"));
+  EXPECT_THAT(result.err, HasSubstr("server 1 ended with exit code 13; ending the run"));
+}
+
+TEST_F(ServerFaultsTest, MistakesAreOneLine) {
+  const std::string run = dir_ / "run";
+  WriteFile(dir_ / "secret", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+  WriteFile(dir_ / "other", "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+  for (const char* name : {"secret", "other"}) {
+    std::filesystem::permissions(dir_ / name, std::filesystem::perms::owner_read);
+  }
+  const auto server = Subprocess::Start(
+      {.argv = {Program("paceline"), "server", "--run", run, "--bind", "127.0.0.1:0"},
+       .environment = {{"PACELINE_SECRET_FILE", dir_ / "secret"}}});
+  ASSERT_THAT(server, IsOk());
+  while (!std::filesystem::exists(run + "/servers/server-0.json")) std::this_thread::yield();
+  const std::string endpoint = ServerRecordOf(run, 0)["endpoint"];
+  ExpectError(RunPaceline({"server", "--run", dir_ / "second", "--bind", endpoint}), 2, "in use");
+  ExpectError(RunPaceline({"server", "--run", run}), 18, std::to_string(server->pid()));
+  const auto train = [&](const std::string& secret, const std::string& servers,
+                         const char* timeout) {
+    return RunPaceline({"train", "ctr-dnn-small", "--strategy", "ps", "--run", dir_ / "trainer",
+                        "--steps", "2", "--server-timeout", timeout},
+                       {{"PACELINE_SECRET_FILE", secret},
+                        {"PACELINE_SERVERS", servers},
+                        {"PACELINE_RANK", "0"},
+                        {"PACELINE_WORLD", "1"}});
+  };
+  ExpectError(train(dir_ / "other", endpoint, "60"), 11, "secret");
+  ExpectError(train(dir_ / "secret", "127.0.0.1:1", "0.2"), 75, "server 0 (127.0.0.1:1)");
+  ExpectError(RunPaceline({"server", "--run", run, "--index", "2", "--servers", "2"}), 2,
+              "--index");
+}
+
+}  // namespace
+}  // namespace paceline::testing

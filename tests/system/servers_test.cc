@@ -1,0 +1,128 @@
+// Trainers and parameter servers as real processes: modes, stops, other numbers of servers, export.
+#include <signal.h>
+
+#include <filesystem>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "support/processes.h"
+#include "support/program.h"
+#include "system/server_runs.h"
+#include "testing/status_matchers.h"
+#include "testing/temp_dir.h"
+
+namespace paceline::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr auto kDeadline = 240s;  // only against hanging
+
+class ServersTest : public ::testing::Test {
+ protected:
+  TempDir dir_{TempDir::Place::kMemory};
+};
+
+struct ModeCase {
+  const char* mode;
+  std::vector<std::string> flags;
+  std::uint64_t rounds;  // pushes of each trainer
+};
+
+class ModesTest : public ::testing::TestWithParam<ModeCase> {};
+
+TEST_P(ModesTest, EndsWithEveryPushAndNobodyLeft) {
+  const TempDir dir{TempDir::Place::kMemory};
+  const std::string run = dir / "run";
+  std::vector<std::string> flags{"--mode", GetParam().mode};
+  flags.insert(flags.end(), GetParam().flags.begin(), GetParam().flags.end());
+  const CommandResult result = RunPaceline(ServerTraining(run, flags));
+  const nlohmann::json json = ExpectComplete(result, run, kTrainers * GetParam().rounds);
+  EXPECT_EQ(json["steps"], kSteps);
+  EXPECT_EQ(json["mode"], GetParam().mode);
+  EXPECT_GT(json["auc"], 0.4);
+  EXPECT_EQ(LastJson(result.out)["params_hash"], json["params_hash"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, ModesTest,
+                         ::testing::Values(ModeCase{"sync", {}, kSteps},
+                                           ModeCase{"async", {}, kSteps},
+                                           ModeCase{"half-async", {"--merge", "4"}, kSteps / 4},
+                                           ModeCase{"geo", {"--geo-steps", "10"}, kSteps / 10},
+                                           ModeCase{"ssp", {"--staleness", "3"}, kSteps}));
+
+TEST_F(ServersTest, TheNumberOfServersDoesNotChangeTheResult) {
+  std::set<std::string> hashes;
+  for (const char* servers : {"1", "2", "3"}) {
+    hashes.insert(HashOf(RunPaceline(ServerTraining(dir_ / servers, {"--servers", servers}))));
+  }
+  EXPECT_EQ(hashes.size(), 1U);
+}
+
+TEST_F(ServersTest, AStoppedRunGoesOnAsIfNothingHadHappened) {
+  constexpr std::uint64_t kLong = 1500;
+  const std::vector<std::string> flags{"--steps", std::to_string(kLong)};
+  const std::string expected = HashOf(RunPaceline(ServerTraining(dir_ / "whole", flags)));
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string run = dir_ / ("stopped" + std::to_string(signal));
+    Subprocess child = StartPaceline(ServerTraining(run, flags));
+    for (std::string line; line.find("samples/s") == std::string::npos;) {
+      const auto next = child.ReadLine(kDeadline);
+      ASSERT_THAT(next, IsOk());
+      line = *next;
+    }
+    child.Signal(signal);
+    const auto rest = child.ReadAll(kDeadline);
+    ASSERT_THAT(rest, IsOk());
+    const auto state = child.Wait(kDeadline);
+    ASSERT_THAT(state, IsOk());
+    EXPECT_EQ(state->code, 0) << rest->out;
+    EXPECT_THAT(rest->out, HasSubstr("the trainers save and stop, then the servers"));
+    EXPECT_THAT(ProcessesOf(run), IsEmpty());
+    EXPECT_GE(ServerRecordOf(run, 0)["snapshots"], 1);
+    const CommandResult resumed = RunPaceline({"train", "--resume", "--run", run, "--json"});
+    const nlohmann::json json = ExpectComplete(resumed, run, kTrainers * kLong);
+    EXPECT_EQ(json["params_hash"], expected);
+    EXPECT_GT(json["resumed_from_step"], 0);
+    EXPECT_LT(json["resumed_from_step"], kLong);
+  }
+}
+
+TEST_F(ServersTest, ARunGoesOnWithAnotherNumberOfServers) {
+  const std::string expected = HashOf(RunPaceline(ServerTraining(dir_ / "whole")));
+  const std::string run = dir_ / "run";
+  ExpectComplete(RunPaceline(ServerTraining(run, {"--steps", "20"})), run, kTrainers * 20);
+  const auto go_on = [&](const char* steps, const char* servers) {
+    return RunPaceline(
+        {"train", "--resume", "--run", run, "--json", "--steps", steps, "--servers", servers});
+  };
+  ExpectComplete(go_on("40", "3"), run, kTrainers * 40, 3);
+  EXPECT_TRUE(std::filesystem::exists(run + "/servers/before-1/server-1"));
+  const CommandResult last = go_on("60", "1");
+  ExpectComplete(last, run, kTrainers * kSteps, 1);
+  EXPECT_EQ(HashOf(last), expected);
+  EXPECT_TRUE(std::filesystem::exists(run + "/servers/before-2/server-2"));
+}
+
+TEST_F(ServersTest, ParametersAreExported) {
+  const std::string run = dir_ / "run";
+  ExpectComplete(RunPaceline(ServerTraining(run)), run, kTrainers * kSteps);
+  const CommandResult done = RunPaceline({"export", run, "--out", dir_ / "out"});
+  EXPECT_EQ(done.state.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("wrote " + (dir_ / "out/model.safetensors")));
+  ExpectError(RunPaceline({"export", run, "--out", dir_ / "out"}), 2, "is there already");
+  ExpectError(RunPaceline({"export", dir_ / "none", "--out", dir_ / "out"}), 2, "server-0");
+  const CommandResult local =
+      RunPaceline({"train", "ctr-dnn-small", "--steps", "5", "--run", dir_ / "local"});
+  ASSERT_EQ(local.state.code, 0) << local.err;
+  const CommandResult text =
+      RunPaceline({"export", dir_ / "local", "--out", dir_ / "text", "--format", "text"});
+  EXPECT_EQ(text.state.code, 0) << text.err;
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "text/dense.safetensors"));
+}
+
+}  // namespace
+}  // namespace paceline::testing
