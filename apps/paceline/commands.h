@@ -14,6 +14,7 @@ int RunBench(const std::vector<std::string>& arguments);
 int RunScalingBench(const std::vector<std::string>& arguments);   // bench scaling
 int RunRecoveryBench(const std::vector<std::string>& arguments);  // bench recovery
 int RunPerf(const std::vector<std::string>& arguments);
+int RunPsPerf(const std::vector<std::string>& arguments);  // perf ps
 int RunStatus(const std::vector<std::string>& arguments);
 int RunTop(const std::vector<std::string>& arguments);
 int RunAudit(const std::vector<std::string>& arguments);

@@ -107,9 +107,11 @@ Status WriteFiles(const std::string& out, const bench::PerfResults& results) {
 }  // namespace
 
 int RunPerf(const std::vector<std::string>& raw) {
+  if (!raw.empty() && raw[0] == "ps") return RunPsPerf({raw.begin() + 1, raw.end()});
   CLI::App app(
       "Times collective operations of several engines next to each other, with the columns of "
-      "nccl-tests. Engines take turns, so that noise hits all of them.",
+      "nccl-tests. Engines take turns, so that noise hits all of them. `paceline perf ps` times "
+      "parameter servers.",
       kName);
   Arguments arguments;
   AddFlags(app, arguments);

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bench/results.h"
+#include "bench/single_node.h"
+#include "job/machine.h"
+
+namespace paceline::bench {
+
+struct PsPerfConfig {
+  int servers = 1;
+  int trainers = 1;  // threads, each with connections of its own
+  std::size_t dense_bytes = std::size_t{58} << 20;
+  std::int64_t rows = 1'000'000;  // ids are drawn from so many
+  int dim = 16;
+  int ids = 10'000;       // of a push or pull, each once
+  int small_pulls = 200;  // of a round, for the latency
+  int rounds = 9;
+  std::string wal = "off";  // of the servers: group and always measure the disk too
+};
+// kInvalidArgument names what cannot work.
+Status Validate(const PsPerfConfig& config);
+
+// One thing that was measured; element i of `seconds` is round i, of the slowest trainer.
+struct PsMeasure {
+  std::string what;       // "dense push"
+  std::string way;        // "shared memory", "tcp"; of a bound: "memcpy", "tcp loopback"
+  std::size_t bytes = 0;  // of all trainers together; 0: a latency
+  std::vector<double> seconds;
+};
+
+// `--json` prints: version, name "perf ps", start_unix, args, commit, dirty, machine{...},
+// config{...}, warnings[text], results[{what, way, bytes|null, seconds[] (one per round), median,
+// mad, gb_per_second|null, share_of_bound|null}].
+struct PsPerfResults {
+  Provenance provenance;
+  job::Machine machine;
+  PsPerfConfig config;
+  std::vector<PsMeasure> measures;
+};
+std::string ToJson(const PsPerfResults& results, JsonStyle style);
+std::string PsPerfTable(const PsPerfResults& results);
+
+// Starts servers (`server_program` is `paceline`) and measures pushes and pulls over shared memory
+// and over TCP, and the bounds, all in turn in every round, the order flipped every round. kAborted
+// when `stop` is requested.
+Result<std::vector<PsMeasure>> RunPsPerf(const PsPerfConfig& config,
+                                         const std::string& server_program,
+                                         const Progress& progress, const std::stop_token& stop);
+
+}  // namespace paceline::bench
