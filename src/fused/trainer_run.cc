@@ -102,7 +102,8 @@ Status Run::Open() {
                                             .schedule = schedule,
                                             .staleness = config_.staleness,
                                             .prefetch = static_cast<std::size_t>(config_.prefetch),
-                                            .seed = config_.seed},
+                                            .seed = config_.seed,
+                                            .pull_ahead = context_.pull_ahead},
                                            environment_.clock));
   first_step_ = loop_->steps();
   if (first_step_ > 0) log_.Note(fmt::format("going on at step {}", first_step_));
