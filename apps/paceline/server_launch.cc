@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -49,6 +50,15 @@ std::vector<std::string> ServerCommand(const std::string& folder, const job::Tra
           config.table_store,
           "--table-memory-mb",
           std::to_string(config.table_memory_mb)};
+}
+
+// A server takes and frees megabytes for every push; they stay in the process instead of going back
+// to the kernel each time. Not on huge pages, as those of trainers: rows come one by one.
+std::map<std::string, std::string> ServerEnvironment(const net::Secret& secret) {
+  std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
+  std::erase_if(environment, [](const auto& entry) { return !entry.first.starts_with("MALLOC_"); });
+  environment["PACELINE_SECRET"] = secret.ToHex();
+  return environment;
 }
 
 // Which parameters a server keeps depends on how many there are.
@@ -98,9 +108,9 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
   PACELINE_TRY(CheckNumberOfServers(config));
   PACELINE_ASSIGN(const net::Secret secret, net::Secret::Generate());
   PACELINE_ASSIGN(const job::Placement placement, PlaceWorkers(config, trainers));
-  const std::map<std::string, std::string> secret_only{{"PACELINE_SECRET", secret.ToHex()}};
+  const std::map<std::string, std::string> server_environment = ServerEnvironment(secret);
   std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
-  environment.insert(secret_only.begin(), secret_only.end());
+  environment["PACELINE_SECRET"] = secret.ToHex();
 
   job::ServerLaunchOptions options{.run = config.run,
                                    .servers = servers,
@@ -114,7 +124,7 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
     const std::string place = bind.empty() ? "127.0.0.1:0" : bind;
     return job::ChildSpec{
         .argv = ServerCommand(ExecutableDirectory(), config, index, servers, place),
-        .environment = secret_only,
+        .environment = server_environment,
         .label = fmt::format("server {}", index),
         .rank = Rank(trainers + index)};
   };
