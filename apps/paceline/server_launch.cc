@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +53,15 @@ std::vector<std::string> ServerCommand(const std::string& folder, const job::Tra
           std::to_string(config.table_memory_mb)};
 }
 
+// A server takes and frees megabytes for every push; they stay in the process instead of going back
+// to the kernel each time. Not on huge pages, as those of trainers: rows come one by one.
+std::map<std::string, std::string> ServerEnvironment(const net::Secret& secret) {
+  std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
+  std::erase_if(environment, [](const auto& entry) { return !entry.first.starts_with("MALLOC_"); });
+  environment["PACELINE_SECRET"] = secret.ToHex();
+  return environment;
+}
+
 Status RefuseElastic(const job::TrainConfig& config) {
   if (!config.Elastic()) return {};
   return Status::Error(Code::kInvalidArgument,
@@ -93,9 +103,9 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
                   job::PrepareServerFolders(files, config.run, servers));
   PACELINE_ASSIGN(const net::Secret secret, net::Secret::Generate());
   PACELINE_ASSIGN(const job::Placement placement, PlaceWorkers(config, trainers));
-  const std::map<std::string, std::string> secret_only{{"PACELINE_SECRET", secret.ToHex()}};
+  const std::map<std::string, std::string> server_environment = ServerEnvironment(secret);
   std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
-  environment.insert(secret_only.begin(), secret_only.end());
+  environment["PACELINE_SECRET"] = secret.ToHex();
 
   job::ServerLaunchOptions options{.run = config.run,
                                    .servers = servers,
@@ -111,7 +121,7 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
     if (!load_from.empty()) command.push_back("--load-from");
     command.insert(command.end(), load_from.begin(), load_from.end());
     return job::ChildSpec{.argv = std::move(command),
-                          .environment = secret_only,
+                          .environment = server_environment,
                           .label = fmt::format("server {}", index),
                           .rank = Rank(trainers + index)};
   };

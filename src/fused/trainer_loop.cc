@@ -28,17 +28,16 @@ TrainerLoop::TrainerLoop(sparse::FusedModel& model, const ps::JobSpec& spec, ps:
       store_(store),
       options_(options),
       clock_(clock),
-      rows_(model.tables()),
-      dense_(spec.DenseFloats()),
-      dense_gradient_(dense_.size()),
-      dense_one_(dense_.size()) {}
+      dense_gradient_(spec.DenseFloats()),
+      dense_one_(dense_gradient_.size()) {}
 
 Result<std::unique_ptr<TrainerLoop>> TrainerLoop::Open(sparse::FusedModel& model,
                                                        const ps::JobSpec& spec, ps::Store& store,
                                                        const Options& options, const Clock& clock) {
   std::unique_ptr<TrainerLoop> loop(new TrainerLoop(model, spec, store, options, clock));
-  model.InitialiseDense(options.seed, loop->dense_);
-  PACELINE_TRY(store.Initialise(loop->dense_).Wrap("the first values of the parameters"));
+  std::vector<float> dense(spec.DenseFloats());
+  model.InitialiseDense(options.seed, dense);
+  PACELINE_TRY(store.Initialise(dense).Wrap("the first values of the parameters"));
   const TrainerShare& share = options.share;
   PACELINE_ASSIGN(const std::uint64_t round, store.NextBatch(share.rank));
   loop->steps_ = std::min(share.FirstStep(round), share.plan.Steps());
@@ -48,112 +47,89 @@ Result<std::unique_ptr<TrainerLoop>> TrainerLoop::Open(sparse::FusedModel& model
   const std::size_t batches_per_step = share.RangesOf(0).size();
   loop->queue_ = std::make_unique<BatchQueue>(
       model, BatchQueue::Options{share, loop->steps_, options.prefetch * batches_per_step});
+  if (loop->geo_) return loop;
+  // Servers compensate delays with what a trainer pulled last: that must be what it computed with.
+  const bool ahead = options.pull_ahead && spec.delay_compensation == 0;
+  loop->rounds_ = std::make_unique<RoundSource>(model, dense.size(), store, *loop->queue_,
+                                                RoundSource::Options{.mode = options.mode,
+                                                                     .share = share,
+                                                                     .first_round = round,
+                                                                     .staleness = options.staleness,
+                                                                     .ahead = ahead},
+                                                clock);
   return loop;
 }
 
-Status TrainerLoop::TakeBatches(std::uint64_t steps) {
-  const job::PhaseScope scope(clock_, phases_, job::Phase::kData);
-  const std::size_t count = steps * options_.share.RangesOf(0).size();
-  for (std::size_t i = 0; i < count; ++i) {
-    PACELINE_ASSIGN(auto batch, queue_->Next());
-    batches_.push_back(std::move(batch));
-  }
-  return {};
-}
-
-void TrainerLoop::GiveBack() {
-  for (auto& batch : batches_) queue_->Recycle(std::move(batch));
-  batches_.clear();
-}
-
-std::uint64_t TrainerLoop::OwnSamples() const {
-  std::uint64_t samples = 0;
-  for (const auto& batch : batches_) samples += batch->samples;
-  return samples;
-}
-
-Result<StepOutcome> TrainerLoop::Next() {
-  auto outcome = geo_ ? NextGeoStep() : NextRound();
-  if (outcome.ok()) GiveBack();
-  return outcome;
-}
+Result<StepOutcome> TrainerLoop::Next() { return geo_ ? NextGeoStep() : NextRound(); }
 
 Result<StepOutcome> TrainerLoop::NextRound() {
   const TrainerShare& share = options_.share;
-  const std::uint64_t round = Round(), end = share.EndStep(round);
+  const std::uint64_t number = Round();
   StepOutcome outcome{.learning_rate = algo::LearningRateAt(options_.schedule, steps_)};
-  PACELINE_TRY(TakeBatches(end - steps_));
-  outcome.samples = OwnSamples();
-  ps::PullAnswer pulled;
+  PACELINE_ASSIGN(PulledRound* const round, rounds_->Next(phases_));
+  outcome.samples = round->samples;
   if (outcome.samples > 0) {
-    rows_.Begin(batches_);
-    PACELINE_ASSIGN(pulled, Pull(round));
     // Synchronous gradients are added up by the servers: each is a part of the whole step's mean.
     const std::uint64_t whole =
         options_.mode == Mode::kSync ? share.plan.StepSamples(Step(steps_)) : outcome.samples;
-    const sparse::StepLoss loss = Compute(1 / static_cast<float>(whole));
+    const sparse::StepLoss loss = Compute(*round, 1 / static_cast<float>(whole));
     outcome.loss = MeanOf(loss);
-    outcome.applied = std::isfinite(loss.sum) && rows_.Finite() &&
+    outcome.applied = std::isfinite(loss.sum) && round->rows.Finite() &&
                       std::isfinite(kernel::SquaredNorm(dense_gradient_));
   }
   // Without gradients it still says that this trainer has done its part of the round.
   PACELINE_TRY(
-      PushRound(round, outcome.learning_rate, pulled, outcome.applied && outcome.samples > 0));
-  steps_ = end;
+      PushRound(number, outcome.learning_rate, *round, outcome.applied && outcome.samples > 0));
+  steps_ = share.EndStep(number);
   outcome.steps = steps_;
   return outcome;
 }
 
-Result<ps::PullAnswer> TrainerLoop::Pull(std::uint64_t round) {
-  const job::PhaseScope scope(clock_, phases_, job::Phase::kWait);
-  ps::PullRequest request{.trainer = options_.share.rank};
-  if (options_.mode == Mode::kSync) request.min_version = round;
-  if (options_.mode == Mode::kSsp) {
-    request.min_version = round - std::min(round, options_.staleness);
-  }
-  request.rows = rows_.Wanted();
-  request.dense = dense_;
-  return store_.Pull(request);
-}
-
-sparse::StepLoss TrainerLoop::Compute(float scale) {
+sparse::StepLoss TrainerLoop::Compute(PulledRound& round, float scale) {
   // Forward and backward are one pass.
   const job::PhaseScope scope(clock_, phases_, job::Phase::kBackward);
   sparse::StepLoss sum;
-  for (std::size_t b = 0; b < batches_.size(); ++b) {
-    const auto rows = rows_.RowsOf(b);
+  for (std::size_t b = 0; b < round.batches.size(); ++b) {
+    const auto rows = round.rows.RowsOf(b);
     std::span<float> gradient = b == 0 ? dense_gradient_ : dense_one_;
-    if (batches_[b]->samples == 0) {
+    if (round.batches[b]->samples == 0) {
       std::ranges::fill(gradient, 0.0F);
     } else {
-      AddTo(sum, model_.Compute(*batches_[b], dense_, scale, gradient, rows));
+      AddTo(sum, model_.Compute(*round.batches[b], round.dense, scale, gradient, rows));
     }
-    rows_.Add(b);
+    round.rows.Add(b);
     if (b == 0) continue;
     for (std::size_t i = 0; i < dense_one_.size(); ++i) dense_gradient_[i] += dense_one_[i];
   }
   return sum;
 }
 
-Status TrainerLoop::PushRound(std::uint64_t round, double learning_rate,
-                              const ps::PullAnswer& pulled, bool with_gradients) {
+Status TrainerLoop::PushRound(std::uint64_t number, double learning_rate, const PulledRound& round,
+                              bool with_gradients) {
   const job::PhaseScope scope(clock_, phases_, job::Phase::kApply);
   ps::Push push{.lease = options_.share.rank,
-                .batch = round,
+                .batch = number,
                 .learning_rate = static_cast<float>(learning_rate),
                 .trainers = options_.share.world};
   if (with_gradients) {
-    push.tables = rows_.Gradients();
+    push.tables = round.rows.Gradients();
     push.dense = dense_gradient_;
   }
-  return store_.Push(push, pulled.pushes);
+  return store_.Push(push, round.pulled.pushes);
+}
+
+Result<std::unique_ptr<sparse::SparseBatch>> TrainerLoop::TakeBatch() {
+  const job::PhaseScope scope(clock_, phases_, job::Phase::kData);
+  return queue_->Next();
 }
 
 Result<StepOutcome> TrainerLoop::NextGeoStep() {
   StepOutcome outcome{.learning_rate = algo::LearningRateAt(options_.schedule, steps_)};
-  PACELINE_TRY(TakeBatches(1));
   sparse::StepLoss sum;
-  for (const auto& batch : batches_) {
+  const std::size_t batches = options_.share.RangesOf(0).size();
+  for (std::size_t b = 0; b < batches; ++b) {
+    PACELINE_ASSIGN(auto batch, TakeBatch());
+    outcome.samples += batch->samples;
     if (batch->samples == 0) continue;
     {
       const job::PhaseScope scope(clock_, phases_, job::Phase::kWait);
@@ -168,8 +144,8 @@ Result<StepOutcome> TrainerLoop::NextGeoStep() {
     if (std::isfinite(loss.sum)) {
       geo_->Apply(*batch, dense_gradient_, static_cast<float>(outcome.learning_rate));
     }
+    queue_->Recycle(std::move(batch));
   }
-  outcome.samples = OwnSamples();
   outcome.loss = MeanOf(sum);
   const std::uint64_t round = Round();
   ++steps_;

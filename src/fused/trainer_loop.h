@@ -12,7 +12,7 @@
 #include "fused/batch_queue.h"
 #include "fused/geo_copy.h"
 #include "fused/job_description.h"
-#include "fused/round_rows.h"
+#include "fused/round_source.h"
 #include "fused/trainer_share.h"
 #include "job/phases.h"
 #include "ps/store.h"
@@ -29,10 +29,10 @@ struct StepOutcome {
   bool applied = true;  // false: the loss is not finite, and nothing was changed
 };
 
-// One trainer against a store, in any mode. Batches are prepared by a thread of their own; rows are
-// pulled, gradients computed and pushed by the caller's. Begins with the first batch that the store
-// has not applied yet, so a trainer that died is replaced by making another one. Borrows model,
-// specification, store and clock. Thread-compatible.
+// One trainer against a store, in any mode. Batches are prepared by a thread of their own, and rows
+// may be pulled by another; gradients are computed and pushed by the caller's. Begins with the
+// first batch that the store has not applied yet, so a trainer that died is replaced by making
+// another one. Borrows model, specification, store and clock. Thread-compatible.
 class TrainerLoop {
  public:
   struct Options {
@@ -42,6 +42,8 @@ class TrainerLoop {
     std::uint64_t staleness = 0;  // kSsp: rounds ahead of the slowest trainer
     std::size_t prefetch = 2;     // steps prepared in advance
     std::uint64_t seed = 0;       // of the first dense values
+    // Pulls the next round while one is computed, where the mode allows it (RoundSource).
+    bool pull_ahead = false;
   };
   static Result<std::unique_ptr<TrainerLoop>> Open(sparse::FusedModel& model,
                                                    const ps::JobSpec& spec, ps::Store& store,
@@ -64,14 +66,11 @@ class TrainerLoop {
               const Options& options, const Clock& clock);
 
   std::uint64_t Round() const { return steps_ / options_.share.steps_per_round; }
-  Status TakeBatches(std::uint64_t steps);
-  void GiveBack();
-  std::uint64_t OwnSamples() const;
   Result<StepOutcome> NextRound();
   Result<StepOutcome> NextGeoStep();
-  Result<ps::PullAnswer> Pull(std::uint64_t round);
-  sparse::StepLoss Compute(float scale);
-  Status PushRound(std::uint64_t round, double learning_rate, const ps::PullAnswer& pulled,
+  Result<std::unique_ptr<sparse::SparseBatch>> TakeBatch();
+  sparse::StepLoss Compute(PulledRound& round, float scale);
+  Status PushRound(std::uint64_t number, double learning_rate, const PulledRound& round,
                    bool with_gradients);
 
   sparse::FusedModel& model_;
@@ -81,11 +80,10 @@ class TrainerLoop {
   const Clock& clock_;
   job::PhaseTimes phases_;
   std::uint64_t steps_ = 0;
-  RoundRows rows_;
-  std::vector<float> dense_, dense_gradient_, dense_one_;  // one: of one batch of several
-  std::vector<std::unique_ptr<sparse::SparseBatch>> batches_;
+  std::vector<float> dense_gradient_, dense_one_;  // one: of one batch of several
   std::optional<GeoCopy> geo_;
   std::unique_ptr<BatchQueue> queue_;
+  std::unique_ptr<RoundSource> rounds_;  // not of geo; takes from the queue
 };
 
 }  // namespace paceline::fused

@@ -53,7 +53,8 @@ class Cluster {
     EXPECT_THAT(store_.Initialise(dense), IsOk());
   }
 
-  std::unique_ptr<TrainerLoop> Open(sparse::FusedModel& model, std::uint64_t rank) {
+  std::unique_ptr<TrainerLoop> Open(sparse::FusedModel& model, std::uint64_t rank,
+                                    bool pull_ahead = false) {
     const Mode mode = ModeOf(config_).value();
     const algo::BatchPlan plan = PlanOf(config_, model.dataset_size()).value();
     const TrainerShare share{.plan = plan,
@@ -65,21 +66,22 @@ class Cluster {
                                    .share = share,
                                    .schedule = ScheduleOf(config_, plan.Steps()).value(),
                                    .staleness = config_.staleness,
-                                   .seed = config_.seed},
+                                   .seed = config_.seed,
+                                   .pull_ahead = pull_ahead},
                                   SystemClock());
     EXPECT_THAT(loop, IsOk());
     return std::move(loop).value();
   }
 
   // Trains with all trainers to the end. Returns the samples that each computed.
-  std::vector<std::uint64_t> Train() {
+  std::vector<std::uint64_t> Train(bool pull_ahead = false) {
     std::vector<std::uint64_t> samples(trainers_);
     std::vector<std::jthread> threads;
     threads.reserve(trainers_);
     for (std::uint64_t rank = 0; rank < trainers_; ++rank) {
-      threads.push_back(StartThread("trainer", [this, rank, &samples] {
+      threads.push_back(StartThread("trainer", [this, rank, pull_ahead, &samples] {
         const ModelWithData own = MakeModel(config_).value();  // scratch of its own
-        const auto loop = Open(*own.model, rank);
+        const auto loop = Open(*own.model, rank, pull_ahead);
         samples[rank] = RunToTheEnd(*loop);
       }));
     }
@@ -191,6 +193,19 @@ INSTANTIATE_TEST_SUITE_P(All, ModesTest,
                          ::testing::Values("sync", "async", "half-async", "geo", "ssp"), NameOf);
 INSTANTIATE_TEST_SUITE_P(All, TurnsTest, ::testing::Values("async", "half-async", "geo", "ssp"),
                          NameOf);
+
+// Where nothing can be pulled ahead, it changes nothing; elsewhere every sample still counts once.
+TEST_P(ModesTest, PullingAheadLearnsToo) {
+  job::TrainConfig config = Clicks(GetParam(), 2);
+  config.train_samples = kEnoughClicks;
+  Cluster cluster(config);
+  const auto samples = cluster.Train(true);
+  EXPECT_EQ(samples[0] + samples[1], config.train_samples);
+  const double reached = cluster.Judge().auc.value_or(0);
+  RecordProperty("auc", std::to_string(reached));
+  // Each gradient is of parameters that are a round older.
+  EXPECT_GT(reached, LocalAuc() - 0.03);
+}
 
 TEST(Sync, HasTheBitsOfOneTrainerWithAsManyShards) {
   for (const std::int64_t trainers : {2, 3}) {

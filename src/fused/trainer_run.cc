@@ -55,8 +55,8 @@ class Run {
   std::uint64_t Samples() const { return share_.SamplesAfter(loop_->steps()); }
 
   void RecordStart();
-  void RecordStep(const StepOutcome& outcome, std::chrono::nanoseconds took,
-                  const job::PhaseTimes& phases);
+  void RecordStep(const StepOutcome& outcome, std::uint64_t steps_before,
+                  std::chrono::nanoseconds took, const job::PhaseTimes& phases);
   void ShowProgress();
   Status TrainUntilEnd();
   Status AfterStep(const StepOutcome& outcome, std::uint64_t steps_before);
@@ -102,7 +102,8 @@ Status Run::Open() {
                                             .schedule = schedule,
                                             .staleness = config_.staleness,
                                             .prefetch = static_cast<std::size_t>(config_.prefetch),
-                                            .seed = config_.seed},
+                                            .seed = config_.seed,
+                                            .pull_ahead = context_.pull_ahead},
                                            environment_.clock));
   first_step_ = loop_->steps();
   if (first_step_ > 0) log_.Note(fmt::format("going on at step {}", first_step_));
@@ -150,14 +151,14 @@ Status Run::TrainUntilEnd() {
     const std::uint64_t steps_before = loop_->steps();
     PACELINE_ASSIGN(const StepOutcome outcome, loop_->Next());
     const std::chrono::nanoseconds took = environment_.clock.Now() - before;
-    RecordStep(outcome, took, loop_->phases().Since(phases_before));
+    RecordStep(outcome, steps_before, took, loop_->phases().Since(phases_before));
     PACELINE_TRY(AfterStep(outcome, steps_before));
   }
   return {};
 }
 
-void Run::RecordStep(const StepOutcome& outcome, std::chrono::nanoseconds took,
-                     const job::PhaseTimes& phases) {
+void Run::RecordStep(const StepOutcome& outcome, std::uint64_t steps_before,
+                     std::chrono::nanoseconds took, const job::PhaseTimes& phases) {
   step_time_ += took;
   evaluation_.reset();
   if (outcome.applied && outcome.samples > 0) {
@@ -167,6 +168,7 @@ void Run::RecordStep(const StepOutcome& outcome, std::chrono::nanoseconds took,
   if (!log_.keeps_records()) return;
   log_.Record("step", JsonObject()
                           .Add("step", outcome.steps)
+                          .Add("steps", outcome.steps - steps_before)
                           .Add("samples", Samples())
                           .Add("loss", outcome.loss)
                           .Add("lr", outcome.learning_rate)

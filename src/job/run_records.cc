@@ -121,6 +121,7 @@ ViewRecord ReadView(Fields& fields) {
 StepRecord ReadStep(Fields& fields) {
   StepRecord step{.generation = fields.MaybeCount("generation"),
                   .step = fields.Count("step"),
+                  .steps = fields.MaybeCount("steps").value_or(1),
                   .samples = fields.Count("samples"),
                   .loss = fields.MaybeNumber("loss").value_or(kNone),
                   .accuracy = fields.MaybeNumber("accuracy").value_or(kNone),

@@ -49,6 +49,7 @@ struct ViewRecord {
 struct StepRecord {
   std::optional<std::uint64_t> generation;  // absent in runs that are not elastic
   std::uint64_t step = 0;                   // steps done after it
+  std::uint64_t steps = 1;                  // that it covers: several when they are pushed together
   std::uint64_t samples = 0;                // since the start of the run
   double loss = 0;                          // NaN when the record has none
   double accuracy = 0;

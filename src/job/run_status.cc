@@ -151,9 +151,11 @@ void RunTracker::AddStep(const Record& record, const StepRecord& step) {
   const bool stale = step.generation && view_ && *step.generation < view_->generation;
   if (stale) return;
   const std::uint64_t before = step_ ? step_->samples : 0;
-  const bool follows = step.step == (step_ ? step_->step : 0) + 1 && step.samples >= before;
+  const std::uint64_t steps_before = step_ ? step_->step : 0;
+  const bool follows = step.steps > 0 && step.step > steps_before &&
+                       step.step - steps_before == step.steps && step.samples >= before;
   if (follows) {  // else it is not known how many samples it had
-    recent_.push_back({step.samples - before, step.seconds, step.busy_seconds});
+    recent_.push_back({step.steps, step.samples - before, step.seconds, step.busy_seconds});
     if (recent_.size() > kRecentSteps) recent_.pop_front();
   }
   step_ = step;
@@ -212,8 +214,9 @@ void RunTracker::DescribeState(RunSnapshot* snapshot, double now_unix) const {
 
 void RunTracker::DescribeSpeed(RunSnapshot* snapshot) const {
   double seconds = 0;
-  std::uint64_t samples = 0;
+  std::uint64_t steps = 0, samples = 0;
   for (const RecentStep& step : recent_) {
+    steps += step.steps;
     seconds += step.seconds;
     samples += step.samples;
   }
@@ -221,7 +224,7 @@ void RunTracker::DescribeSpeed(RunSnapshot* snapshot) const {
   snapshot->samples_per_second = static_cast<double>(samples) / seconds;
   if (snapshot->over || snapshot->total_steps < snapshot->step) return;
   snapshot->eta_seconds = static_cast<double>(snapshot->total_steps - snapshot->step) * seconds /
-                          static_cast<double>(recent_.size());
+                          static_cast<double>(steps);
 }
 
 void RunTracker::DescribeMembers(RunSnapshot* snapshot) const {

@@ -62,6 +62,7 @@ class RunTracker {
 
  private:
   struct RecentStep {
+    std::uint64_t steps = 1;  // one record may cover several
     std::uint64_t samples = 0;
     double seconds = 0;
     std::vector<double> busy_seconds;

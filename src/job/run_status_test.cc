@@ -45,6 +45,22 @@ void WriteStatus(const FakeRun& run, const std::string& text) {
   testing::WriteFile(run.Path() + "/status.json", text);
 }
 
+// A trainer that merges steps records one line for each push.
+TEST(RunStatus, ARecordMayCoverSeveralSteps) {
+  FakeRun run;
+  run.Start();
+  run.Event(R"({"type": "step", "unix": 100, "step": 4, "steps": 4, "samples": 64, "seconds": 2})");
+  run.Event(
+      R"({"type": "step", "unix": 102, "step": 8, "steps": 4, "samples": 128, "seconds": 2})");
+  // Something is missing before this one: how long it took is not known.
+  run.Event(
+      R"({"type": "step", "unix": 106, "step": 16, "steps": 4, "samples": 256, "seconds": 2})");
+  const RunSnapshot snapshot = Look(run);
+  EXPECT_EQ(snapshot.step, 16U);
+  EXPECT_DOUBLE_EQ(snapshot.samples_per_second.value(), 32);
+  EXPECT_DOUBLE_EQ(snapshot.eta_seconds.value(), 4.5);
+}
+
 TEST(RunStatus, APlainRunNeedsOnlyItsEvents) {
   FakeRun run;
   run.Start().Steps(1, 20);

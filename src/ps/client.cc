@@ -13,15 +13,38 @@ namespace paceline::ps {
 
 namespace {
 
-// The blocks of one server, one after the other.
-void GatherDense(std::span<const float> all, std::span<const DensePiece> pieces,
-                 std::vector<float>& out) {
-  out.clear();
+// Whether the pieces, one after the other, are the whole buffer as it is.
+bool AreAll(std::span<const DensePiece> pieces, std::size_t floats) {
+  std::uint64_t end = 0;
+  for (const DensePiece& piece : pieces) {
+    if (piece.begin != end) return false;
+    end += piece.count;
+  }
+  return end == floats;
+}
+
+// The blocks of one server, one after the other; in `memory` unless they lie like that already.
+std::span<const float> GatherDense(std::span<const float> all, std::span<const DensePiece> pieces,
+                                   std::vector<float>& memory) {
+  if (AreAll(pieces, all.size())) return all;
+  memory.clear();
   for (const DensePiece& piece : pieces) {
     const auto from =
         all.subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.count));
-    out.insert(out.end(), from.begin(), from.end());
+    memory.insert(memory.end(), from.begin(), from.end());
   }
+  return memory;
+}
+
+// The values of those rows, one after the other, in `memory`.
+std::span<const float> GatherRows(const TablePart& part, std::span<const std::size_t> places,
+                                  std::vector<float>& memory) {
+  memory.reserve(places.size() * part.dim);
+  for (const std::size_t place : places) {
+    const auto row = part.values.subspan(place * part.dim, part.dim);
+    memory.insert(memory.end(), row.begin(), row.end());
+  }
+  return memory;
 }
 
 void ScatterDense(std::span<const float> from, std::span<const DensePiece> pieces,
@@ -75,8 +98,8 @@ Status Client::Initialise(std::span<const float> dense) {
   std::vector<float> part;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if (links_[i]->initialised()) continue;
-    GatherDense(dense, pieces_[i], part);
-    PACELINE_TRY(links_[i]->Ask(MessageKind::kInitialise, std::as_bytes(std::span(part))));
+    const auto first = std::as_bytes(GatherDense(dense, pieces_[i], part));
+    PACELINE_TRY(links_[i]->Ask(MessageKind::kInitialise, first));
     PACELINE_TRY(links_[i]->Await([](std::span<const std::byte>) { return Status(); }));
   }
   return {};
@@ -99,15 +122,21 @@ Result<std::uint64_t> Client::NextBatch(std::uint64_t lease) {
 
 std::vector<Client::Share> Client::Split(std::span<const std::int64_t> ids) const {
   std::vector<Share> shares(links_.size());
+  if (shares.size() == 1) {
+    shares.front().whole = true;
+    shares.front().ids = ids;
+    return shares;
+  }
   for (Share& share : shares) {
-    share.ids.reserve(ids.size() / links_.size() + 1);
+    share.own.reserve(ids.size() / links_.size() + 1);
     share.places.reserve(ids.size() / links_.size() + 1);
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     Share& share = shares[algo::ServerOf(ids[i], static_cast<std::uint32_t>(links_.size()))];
-    share.ids.push_back(ids[i]);
+    share.own.push_back(ids[i]);
     share.places.push_back(i);
   }
+  for (Share& share : shares) share.ids = share.own;
   return shares;
 }
 
@@ -133,6 +162,7 @@ std::vector<Client::Part> Client::SplitPull(const PullRequest& request) const {
 
 void Client::Scatter(std::span<const float> from, const Share& share, std::size_t dim,
                      std::span<float> to) {
+  if (share.whole) std::ranges::copy(from.first(to.size()), to.begin());
   for (const std::size_t place : share.places) {
     std::ranges::copy(from.first(dim), to.begin() + static_cast<std::ptrdiff_t>(place * dim));
     from = from.subspan(dim);
@@ -195,19 +225,12 @@ Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled)
     mine.version = i < pulled.size() ? pulled[i] : kVersionUnknown;
     std::vector<std::vector<float>> values(push.tables.size());
     for (std::size_t t = 0; t < push.tables.size(); ++t) {
-      const std::size_t dim = push.tables[t].dim;
-      values[t].reserve(shares[t][i].ids.size() * dim);
-      for (const std::size_t place : shares[t][i].places) {
-        const auto row = push.tables[t].values.subspan(place * dim, dim);
-        values[t].insert(values[t].end(), row.begin(), row.end());
-      }
-      mine.tables[t].ids = shares[t][i].ids;
-      mine.tables[t].values = values[t];
+      const Share& share = shares[t][i];
+      if (share.whole) continue;
+      mine.tables[t].ids = share.ids;
+      mine.tables[t].values = GatherRows(push.tables[t], share.places, values[t]);
     }
-    if (!push.dense.empty()) {
-      GatherDense(push.dense, pieces_[i], dense);
-      mine.dense = dense;
-    }
+    if (!push.dense.empty()) mine.dense = GatherDense(push.dense, pieces_[i], dense);
     PACELINE_TRY(links_[i]->Push(mine));
   }
   return {};

@@ -43,10 +43,12 @@ class Client : public Store {
                                   std::uint64_t call) override;
 
  private:
-  // Which ids of a list go to one server.
+  // Which ids of a list go to one server. A single server gets the list itself: nothing is copied.
   struct Share {
-    std::vector<std::int64_t> ids;
-    std::vector<std::size_t> places;  // in the list
+    bool whole = false;
+    std::span<const std::int64_t> ids;  // the list, or `own`
+    std::vector<std::int64_t> own;
+    std::vector<std::size_t> places;  // of `own` in the list
   };
   // What one server is asked for in the current pull.
   struct Part {
