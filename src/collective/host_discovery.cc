@@ -31,13 +31,13 @@ constexpr int kSpins = 5000;
 // Of the machine, not of this process: the ranks are usually pinned, each to its own.
 long Cpus() { return ::sysconf(_SC_NPROCESSORS_ONLN); }
 
-void WriteCookie(const SharedMemory& memory, const wire::Nonce& cookie) {
+void WriteCookie(const net::SharedMemory& memory, const wire::Nonce& cookie) {
   std::copy(cookie.begin(), cookie.end(), memory.bytes().begin());
 }
 
-Result<SharedMemory> Fetch(const wire::Local& offer, std::size_t bytes) {
-  PACELINE_ASSIGN(UniqueFd fd, FetchFd(offer.socket, kFetchTimeout));
-  PACELINE_ASSIGN(SharedMemory memory, SharedMemory::Map(std::move(fd), bytes));
+Result<net::SharedMemory> Fetch(const wire::Local& offer, std::size_t bytes) {
+  PACELINE_ASSIGN(UniqueFd fd, net::FetchFd(offer.socket, kFetchTimeout));
+  PACELINE_ASSIGN(net::SharedMemory memory, net::SharedMemory::Map(std::move(fd), bytes));
   if (!std::equal(offer.cookie.begin(), offer.cookie.end(), memory.bytes().begin())) {
     return Status::Error(Code::kProtocol, "the shared memory belongs to somebody else");
   }
@@ -53,7 +53,7 @@ class Discovery {
   // Splits the candidates until this rank's group is known; the memory if it is not alone.
   struct Group {
     std::vector<Rank> ranks;
-    std::optional<SharedMemory> memory;
+    std::optional<net::SharedMemory> memory;
     std::size_t memory_bytes = 0;
   };
   Result<Group> Find(std::vector<Rank> candidates) {
@@ -86,7 +86,7 @@ class Discovery {
  private:
   struct Shared {
     std::vector<Rank> ranks;  // that have mapped the memory, the leader among them
-    std::optional<SharedMemory> memory;
+    std::optional<net::SharedMemory> memory;
   };
 
   static bool Contains(const std::vector<Rank>& ranks, Rank rank) {
@@ -109,10 +109,10 @@ class Discovery {
   }
 
   Result<Shared> Lead(const std::vector<Rank>& candidates, std::size_t bytes) {
-    PACELINE_ASSIGN(SharedMemory memory, SharedMemory::Create(bytes));
+    PACELINE_ASSIGN(net::SharedMemory memory, net::SharedMemory::Create(bytes));
     PACELINE_ASSIGN(const wire::Nonce cookie, net::MakeNonce());
     WriteCookie(memory, cookie);
-    PACELINE_ASSIGN(const auto server, FdServer::Start(memory.fd()));
+    PACELINE_ASSIGN(const auto server, net::FdServer::Start(memory.fd()));
     const std::span<const Rank> others = std::span(candidates).subspan(1);
     for (const Rank rank : others) {
       PACELINE_TRY(Send(rank, {.socket = server->name(), .cookie = cookie}));

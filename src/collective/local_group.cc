@@ -61,7 +61,7 @@ struct LocalGroup::Control {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-LocalGroup::LocalGroup(SharedMemory memory, const Options& options)
+LocalGroup::LocalGroup(net::SharedMemory memory, const Options& options)
     : memory_(std::move(memory)), options_(options) {
   PACELINE_CHECK(memory_.bytes().size() == MemoryBytes(options), "memory made for this group");
 }

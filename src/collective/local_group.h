@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "collective/shared_memory.h"
+#include "net/shared_memory.h"
 
 namespace paceline::collective {
 
@@ -41,7 +41,7 @@ class LocalGroup {
   };
   static std::size_t MemoryBytes(const Options& options);
 
-  LocalGroup(SharedMemory memory, const Options& options);
+  LocalGroup(net::SharedMemory memory, const Options& options);
   LocalGroup(const LocalGroup&) = delete;
   LocalGroup& operator=(const LocalGroup&) = delete;
 
@@ -77,7 +77,7 @@ class LocalGroup {
   void Wake(std::size_t index) const;
   Status AbortStatus() const;
 
-  SharedMemory memory_;
+  net::SharedMemory memory_;
   Options options_;
   std::uint64_t turn_ = 0;       // barriers passed
   std::uint64_t published_ = 0;  // operations published

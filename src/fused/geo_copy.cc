@@ -47,7 +47,7 @@ GeoCopy::GeoCopy(ps::Store& store, const ps::JobSpec& spec, const Options& optio
 Result<GeoCopy> GeoCopy::Begin(ps::Store& store, const ps::JobSpec& spec, const Options& options) {
   GeoCopy copy(store, spec, options);
   for (std::uint32_t table = 0; table < copy.tables_.size(); ++table) {
-    PACELINE_TRY(store.PullChanged(options.trainer, table).status());
+    PACELINE_TRY(store.PullChanged(options.trainer, table, copy.tables_[table].calls++).status());
   }
   ps::PullRequest request{.trainer = options.trainer};
   request.dense = copy.dense_.x;
@@ -164,7 +164,9 @@ Status GeoCopy::Push(std::uint64_t number) {
 
 Status GeoCopy::PullRows(std::uint32_t t) {
   Table& table = tables_[t];
-  PACELINE_ASSIGN(const ps::ChangedRows changed, store_->PullChanged(options_.trainer, t));
+  PACELINE_ASSIGN(const ps::ChangedRows changed,
+                  store_->PullChanged(options_.trainer, t, table.calls++));
+  if (changed.restarted) return PullAllRows(t);
   for (std::size_t i = 0; i < changed.ids.size(); ++i) {
     const auto found = table.slots.find(changed.ids[i]);
     if (found == table.slots.end()) continue;  // comes when it is touched
@@ -172,6 +174,20 @@ Status GeoCopy::PullRows(std::uint32_t t) {
              std::span(table.x).subspan(found->second * table.dim, table.dim),
              std::span(table.y).subspan(found->second * table.dim, table.dim));
   }
+  return {};
+}
+
+// A server no longer knows what changed.
+Status GeoCopy::PullAllRows(std::uint32_t t) {
+  Table& table = tables_[t];
+  if (table.slots.empty()) return {};
+  std::vector<std::int64_t> ids(table.slots.size());  // by slot
+  for (const auto& [id, slot] : table.slots) ids[slot] = id;
+  std::vector<float> values(table.x.size());
+  ps::PullRequest request{.trainer = options_.trainer, .touch = ps::Touch::kPeek};
+  request.rows = {{t, ids, values}};
+  PACELINE_TRY(store_->Pull(request).status());
+  TakeOver(values, table.x, table.y);
   return {};
 }
 

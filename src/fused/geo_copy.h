@@ -52,6 +52,7 @@ class GeoCopy {
   struct Table : Copies {
     std::size_t dim = 0;
     std::size_t state_floats = 0;  // of a row
+    std::uint64_t calls = 0;       // of PullChanged
     std::unordered_map<std::int64_t, std::size_t> slots;
     std::vector<std::int64_t> touched;     // since the last exchange
     std::vector<std::uint8_t> is_touched;  // by slot
@@ -64,6 +65,7 @@ class GeoCopy {
   void Locate(const sparse::SparseBatch& batch, std::size_t table);
   Status Push(std::uint64_t number);
   Status PullRows(std::uint32_t table);
+  Status PullAllRows(std::uint32_t table);
   Status PullDense();
 
   ps::Store* store_;

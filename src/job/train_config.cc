@@ -137,11 +137,15 @@ Status CheckServers(const TrainConfig& config) {
                     "two",
                     config.shards, config.workers));
   }
-  if (config.mode == "geo" && config.optimizer != "sgd") {
+  if (config.mode == "geo" && (config.optimizer != "sgd" || config.momentum != 0)) {
     return wrong(
         fmt::format("--mode geo adds differences of parameters; it goes with --optimizer "
-                    "sgd, not {}",
+                    "sgd without --momentum, not {}",
                     config.optimizer));
+  }
+  if (config.clip_norm != 0) {
+    return wrong(
+        "--clip-norm needs the sum of all gradients, which with --strategy ps no trainer sees");
   }
   if (config.delay_compensation != 0 && config.mode != "async") {
     return wrong(fmt::format("--delay-compensation goes with --mode async, not {}", config.mode));

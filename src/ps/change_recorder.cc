@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace paceline::ps {
 
 namespace {
@@ -20,33 +18,32 @@ void ChangeRecorder::Changed(std::uint32_t table, std::span<const std::int64_t> 
     Recording& recording = at->second;
     if (recording.overflowed) continue;
     recording.ids.insert(ids.begin(), ids.end());
-    if (recording.ids.size() > max_ids_) recording = {.ids = {}, .overflowed = true};
+    if (recording.ids.size() > max_ids_) {
+      recording.ids = {};
+      recording.overflowed = true;
+    }
   }
 }
 
-Result<std::vector<std::int64_t>> ChangeRecorder::Take(std::uint64_t trainer, std::uint32_t table) {
+ChangeRecorder::Taken ChangeRecorder::Take(std::uint64_t trainer, std::uint32_t table,
+                                           std::uint64_t call) {
   std::unordered_set<std::int64_t> taken;
   {
     const MutexLock lock(mutex_);
-    const auto found = recordings_.find({table, trainer});
-    if (found == recordings_.end()) {
-      if (recordings_.size() >= kMaxRecordings) {
-        return Status::Error(Code::kUnavailable, "too many trainers ask for changed rows");
-      }
-      recordings_[{table, trainer}];
-      return std::vector<std::int64_t>();
+    auto found = recordings_.find({table, trainer});
+    if (found == recordings_.end() && recordings_.size() >= kMaxRecordings) {
+      return {.restarted = true, .ids = {}};
     }
-    if (std::exchange(found->second.overflowed, false)) {
-      return Status::Error(Code::kUnavailable,
-                           fmt::format("more than {} rows changed since trainer {} asked before: "
-                                       "it has to pull what it uses",
-                                       max_ids_, trainer));
-    }
-    taken.swap(found->second.ids);
+    const bool is_new = found == recordings_.end();
+    if (is_new) found = recordings_.emplace(std::pair(table, trainer), Recording{}).first;
+    Recording& recording = found->second;
+    const bool expected = !is_new && recording.next_call == call && !recording.overflowed;
+    taken = std::exchange(recording, {.ids = {}, .overflowed = false, .next_call = call + 1}).ids;
+    if (!expected) return {.restarted = true, .ids = {}};
   }
-  std::vector<std::int64_t> ids(taken.begin(), taken.end());
-  std::ranges::sort(ids);
-  return ids;
+  Taken result{.restarted = false, .ids = {taken.begin(), taken.end()}};
+  std::ranges::sort(result.ids);
+  return result;
 }
 
 }  // namespace paceline::ps

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/status.h"
 
 namespace paceline::ps {
 
@@ -23,15 +22,20 @@ class ChangeRecorder {
   // After the rows were changed, never before: who takes an id then reads the new values.
   void Changed(std::uint32_t table, std::span<const std::int64_t> ids);
 
-  // In ascending order. The first call of a trainer returns nothing and begins the recording.
-  // kUnavailable once when too many rows changed since: the recording has begun anew. Also when too
-  // many trainers record.
-  Result<std::vector<std::int64_t>> Take(std::uint64_t trainer, std::uint32_t table);
+  struct Taken {
+    bool restarted = false;         // what changed before is not known
+    std::vector<std::int64_t> ids;  // ascending
+  };
+  // `call` is counted by the trainer. One that is not expected next begins the recording anew, as
+  // does a list that became too long. When too many trainers record, nothing is recorded and every
+  // call says `restarted`.
+  Taken Take(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
 
  private:
   struct Recording {
     std::unordered_set<std::int64_t> ids;
     bool overflowed = false;
+    std::uint64_t next_call = 0;
   };
 
   const std::size_t max_ids_;

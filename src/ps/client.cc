@@ -50,14 +50,19 @@ Result<std::unique_ptr<Client>> Client::Connect(net::Loop& loop, const ClientOpt
   std::unique_ptr<Client> client(new Client(options));
   const std::vector<std::byte> job = EncodeJobSpec(options.job);
   for (std::size_t i = 0; i < options.servers.size(); ++i) {
-    PACELINE_ASSIGN(auto link,
-                    ServerLink::Connect(loop, {.server = options.servers[i],
-                                               .name = fmt::format("server {} ({})", i,
-                                                                   options.servers[i].ToString()),
-                                               .secret = options.secret,
-                                               .trainer = options.trainer,
-                                               .job = job,
-                                               .away = options.away}));
+    PACELINE_ASSIGN(
+        auto link,
+        ServerLink::Connect(
+            loop,
+            {.server = options.servers[i],
+             .name = fmt::format("server {} ({})", i, options.servers[i].ToString()),
+             .secret = options.secret,
+             .trainer = options.trainer,
+             .job = job,
+             .away = options.away,
+             .shared_memory = options.shared_memory,
+             .dense_bytes = static_cast<std::size_t>(client->DenseFloatsOf(i) * sizeof(float)),
+             .stopped = options.stopped}));
     client->links_.push_back(std::move(link));
   }
   return client;
@@ -177,6 +182,11 @@ Result<PullAnswer> Client::Pull(const PullRequest& request) {
 }
 
 Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled) {
+  if (links_.size() == 1) {  // all of it, as it lies
+    ps::Push all = push;
+    all.version = pulled.empty() ? kVersionUnknown : pulled[0];
+    return links_[0]->Push(all);
+  }
   std::vector<std::vector<Share>> shares;  // by table part
   shares.reserve(push.tables.size());
   for (const TablePart& part : push.tables) shares.push_back(Split(part.ids));
@@ -199,7 +209,7 @@ Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled)
       GatherDense(push.dense, pieces_[i], dense);
       mine.dense = dense;
     }
-    PACELINE_TRY(links_[i]->Push(EncodePush(mine)));
+    PACELINE_TRY(links_[i]->Push(mine));
   }
   return {};
 }
@@ -209,22 +219,26 @@ Status Client::Flush() {
   return {};
 }
 
-Result<ChangedRows> Client::PullChanged(std::uint64_t trainer, std::uint32_t table) {
+Result<ChangedRows> Client::PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                        std::uint64_t call) {
   if (table >= job_.tables.size()) {
     return Status::Error(Code::kInvalidArgument, "changes of a table that is not there");
   }
   const MutexLock lock(asking_);
   ChangedRows all;
-  const std::vector<std::byte> request = EncodeNumbers(std::vector<std::uint64_t>{trainer, table});
+  const std::vector<std::byte> request =
+      EncodeNumbers(std::vector<std::uint64_t>{trainer, table, call});
   for (const auto& link : links_) PACELINE_TRY(link->Ask(MessageKind::kPullChanged, request));
   for (const auto& link : links_) {
     PACELINE_TRY(link->Await([&](std::span<const std::byte> payload) -> Status {
       PACELINE_ASSIGN(const ChangedRows changed, DecodeChanged(payload, Dim(table)));
+      all.restarted = all.restarted || changed.restarted;
       all.ids.insert(all.ids.end(), changed.ids.begin(), changed.ids.end());
       all.values.insert(all.values.end(), changed.values.begin(), changed.values.end());
       return {};
     }));
   }
+  if (all.restarted) return ChangedRows{.restarted = true, .ids = {}, .values = {}};
   return all;
 }
 

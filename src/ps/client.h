@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,7 +23,9 @@ struct ClientOptions {
   net::Secret secret = net::Secret::Open();
   std::uint64_t trainer = 0;
   JobSpec job;
-  std::chrono::milliseconds away{60'000};  // how long a server may be unreachable
+  std::chrono::milliseconds away{60'000};   // how long a server may be unreachable
+  bool shared_memory = true;                // with servers of this host
+  std::function<bool()> stopped = nullptr;  // pulls that wait for other trainers are kAborted then
 };
 
 // The parameters of a job on its servers: rows by id, dense tensors in blocks. Every push goes to
@@ -38,7 +41,8 @@ class Client : public Store {
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Status Flush() override;
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table) override;
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                  std::uint64_t call) override;
 
  private:
   // Which ids of a list go to one server.

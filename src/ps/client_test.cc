@@ -9,7 +9,7 @@
 
 #include <gmock/gmock.h>
 
-#include "algo/table_partition.h"
+#include "net/acceptor.h"
 #include "ps/server.h"
 #include "ps/server_core.h"
 #include "testing/status_matchers.h"
@@ -66,10 +66,14 @@ class ClientTest : public ::testing::Test {
     StartServer(index, endpoints_[index]);
   }
 
-  std::unique_ptr<Client> Trainer(const JobSpec& job, std::uint64_t rank = 0) {
-    auto client = Client::Connect(
-        loop_,
-        {.servers = endpoints_, .secret = secret_, .trainer = rank, .job = job, .away = 60s});
+  std::unique_ptr<Client> Trainer(const JobSpec& job, std::uint64_t rank = 0,
+                                  bool shared_memory = true) {
+    auto client = Client::Connect(loop_, {.servers = endpoints_,
+                                          .secret = secret_,
+                                          .trainer = rank,
+                                          .job = job,
+                                          .away = 60s,
+                                          .shared_memory = shared_memory});
     EXPECT_THAT(client, IsOk());
     return client.ok() ? std::move(*client) : nullptr;
   }
@@ -134,6 +138,46 @@ TEST_F(ClientTest, MessagesOfAnyLengthPass) {
   ASSERT_THAT(client->Initialise(first), IsOk());
   ASSERT_THAT(client->Pull({.rows = {}, .dense = back}), IsOk());
   EXPECT_EQ(first, back);
+}
+
+// More pushes than the memory has room for, while a server comes and goes.
+TEST_F(ClientTest, SharedMemoryChangesNothing) {
+  for (const std::uint32_t servers : {1U, 2U}) {
+    std::vector<std::vector<float>> results;
+    for (const bool shared_memory : {true, false}) {
+      running_.clear();
+      endpoints_.clear();
+      StartServers(servers);
+      JobSpec job = Job();
+      job.dense.push_back({"large", {999, 5001}});  // 20 MB
+      const auto client = Trainer(job, 0, shared_memory);
+      const auto floats = static_cast<std::size_t>(job.DenseFloats());
+      std::vector<float> dense(floats, 0.5F), rows(40'000 * kDim, 0.25F);
+      ASSERT_THAT(client->Initialise(dense), IsOk());
+      std::vector<std::int64_t> ids(40'000);
+      std::iota(ids.begin(), ids.end(), -20'000);
+      for (std::uint64_t batch = 0; batch < 12; ++batch) {
+        for (std::size_t i = 0; i < floats; ++i) dense[i] = static_cast<float>((i + batch) % 13);
+        Push push{.lease = 0, .batch = batch, .learning_rate = 0.1F};
+        push.tables.push_back({0, kDim, ids, rows});
+        push.dense = dense;
+        ASSERT_THAT(client->Push(push, {}), IsOk());
+        if (batch == 5) {
+          running_[0].server.reset();
+          StartServer(0, endpoints_[0]);
+        }
+        if (batch % 4 == 3) {
+          ASSERT_THAT(client->Pull({.rows = {{0, ids, rows}}, .dense = dense}), IsOk());
+        }
+        std::ranges::fill(rows, static_cast<float>(batch));
+      }
+      ASSERT_THAT(client->Flush(), IsOk());
+      ASSERT_THAT(client->Pull({.rows = {{0, ids, rows}}, .dense = dense}), IsOk());
+      dense.insert(dense.end(), rows.begin(), rows.end());
+      results.push_back(std::move(dense));
+    }
+    EXPECT_EQ(results[0], results[1]) << servers;
+  }
 }
 
 TEST_F(ClientTest, APullWaitsForTheOtherTrainer) {
@@ -210,6 +254,39 @@ TEST_F(ClientTest, AnotherJobIsRefused) {
   EXPECT_THAT(Client::Connect(
                   loop_, {.servers = endpoints_, .secret = *net::Secret::Generate(), .job = Job()}),
               StatusIs(Code::kUnauthenticated, HasSubstr("secret")));
+}
+
+// A head that announces a terabyte, one of an unknown kind, half a head, and a request out of turn.
+TEST_F(ClientTest, NonsenseEndsItsOwnConnectionOnly) {
+  StartServers(1);
+  const auto client = Trainer(Job());
+  ASSERT_THAT(client->Initialise(std::vector<float>(42, 0.0F)), IsOk());
+  std::vector<std::vector<std::byte>> nonsense(4, std::vector<std::byte>(16));
+  nonsense[0][0] = std::byte{5};
+  nonsense[0][13] = std::byte{0xFF};
+  nonsense[1][0] = std::byte{200};
+  nonsense[2].resize(7);
+  nonsense[3][0] = std::byte{4};  // an empty push, and nobody has said which job
+  for (const std::vector<std::byte>& bytes : nonsense) {
+    auto connection =
+        net::ConnectTo(loop_, endpoints_[0], "server",
+                       {.secret = secret_, .deadline = std::chrono::steady_clock::now() + 60s});
+    ASSERT_THAT(connection, IsOk());
+    std::promise<void> ended;
+    (*connection)->WhenClosed([&](const net::Closed&) { ended.set_value(); });
+    net::Completion sent;
+    (*connection)->Send(wire::FrameType::kData, 0x5350, bytes, sent.ForSend());
+    // An answer, if there is one, is followed by the end.
+    std::vector<std::byte> answer(1 << 16);
+    net::Completion received;
+    (*connection)->Receive({.tag = 0x5350, .exact = false}, answer, received.ForReceive());
+    ended.get_future().wait();
+    sent.WaitWithoutDeadline();
+    received.WaitWithoutDeadline();
+  }
+  const std::vector<std::int64_t> ids{1};
+  ASSERT_THAT(PushOnes(*client, 0, 0, ids), IsOk());
+  EXPECT_THAT(client->Flush(), IsOk());
 }
 
 TEST_F(ClientTest, WhatAServerRefusesIsTold) {

@@ -22,8 +22,9 @@ class LocalStore final : public Store {
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Status Flush() override;
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table) override {
-    return core_.PullChanged(trainer, table);
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                  std::uint64_t call) override {
+    return core_.PullChanged(trainer, table, call);
   }
 
  private:

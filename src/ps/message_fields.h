@@ -24,31 +24,39 @@ constexpr std::size_t Padded(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Writes fields one after the other; arrays are padded with zeros.
+// Writes fields one after the other; arrays are padded with zeros. The size is known before.
 class FieldWriter {
  public:
   explicit FieldWriter(std::size_t bytes)
-      : message_(bytes / kAlignment), at_(reinterpret_cast<std::byte*>(message_.data())) {}
+      : message_(bytes / kAlignment), left_(std::as_writable_bytes(std::span(message_))) {}
+  explicit FieldWriter(std::span<std::byte> into) : left_(into) {}
 
   template <typename T>
   void Number(T value) {
-    wire::StoreLittle(at_, value);
-    at_ += sizeof(T);
+    wire::StoreLittle(Next(sizeof(T)).data(), value);
   }
   template <typename T>
   void Array(std::span<const T> values) {
-    if (!values.empty()) std::memcpy(at_, values.data(), values.size_bytes());
-    at_ += Padded(values.size_bytes());
+    const std::span<std::byte> to = Next(Padded(values.size_bytes()));
+    if (!values.empty()) std::memcpy(to.data(), values.data(), values.size_bytes());
+    std::ranges::fill(to.subspan(values.size_bytes()), std::byte{0});
   }
+  void Finish() const { PACELINE_CHECK(left_.empty(), "the size was counted right"); }
   MessageBytes Take() {
-    PACELINE_CHECK(at_ == reinterpret_cast<std::byte*>(message_.data() + message_.size()),
-                   "the size was counted right");
+    Finish();
     return std::move(message_);
   }
 
  private:
+  std::span<std::byte> Next(std::size_t bytes) {
+    PACELINE_CHECK(bytes <= left_.size(), "the size was counted right");
+    const auto next = left_.first(bytes);
+    left_ = left_.subspan(bytes);
+    return next;
+  }
+
   MessageBytes message_;
-  std::byte* at_;
+  std::span<std::byte> left_;
 };
 
 // Reads them back; after the first that does not fit everything is empty and ok() is false.

@@ -92,7 +92,8 @@ Result<std::vector<std::uint64_t>> DecodeNumbers(std::span<const std::byte> mess
 MessageBytes EncodeChanged(const ChangedRows& rows) {
   const std::span<const std::int64_t> ids(rows.ids);
   const std::span<const float> values(rows.values);
-  internal::FieldWriter writer(16 + ids.size_bytes() + internal::Padded(values.size_bytes()));
+  internal::FieldWriter writer(24 + ids.size_bytes() + internal::Padded(values.size_bytes()));
+  writer.Number(std::uint64_t{rows.restarted ? 1U : 0U});
   writer.Number(std::uint64_t{ids.size()});
   writer.Number(std::uint64_t{values.size()});
   writer.Array(ids);
@@ -102,14 +103,16 @@ MessageBytes EncodeChanged(const ChangedRows& rows) {
 
 Result<ChangedRows> DecodeChanged(std::span<const std::byte> message, std::size_t dim) {
   internal::FieldReader reader(message);
+  const auto restarted = reader.Number<std::uint64_t>();
   const auto count = reader.Number<std::uint64_t>();
   const auto floats = reader.Number<std::uint64_t>();
   const auto ids = reader.Array<std::int64_t>(count);
   const auto values = reader.Array<float>(floats);
-  if (!reader.ok() || !reader.at_end() || values.size() != ids.size() * dim) {
+  if (!reader.ok() || !reader.at_end() || restarted > 1 || (restarted == 1 && !ids.empty()) ||
+      values.size() != ids.size() * dim) {
     return NotOurs("changed rows");
   }
-  return ChangedRows{{ids.begin(), ids.end()}, {values.begin(), values.end()}};
+  return ChangedRows{restarted == 1, {ids.begin(), ids.end()}, {values.begin(), values.end()}};
 }
 
 }  // namespace paceline::ps

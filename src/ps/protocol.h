@@ -46,7 +46,7 @@ Result<Pulled> DecodePulled(std::span<const std::byte> message, std::size_t floa
 // The answer to a push: its lease and batch, which are also how the push begins.
 inline constexpr std::size_t kPushNameBytes = 16;
 
-// Numbers alone: a lease, a batch, (trainer, table).
+// Numbers alone: a lease, a batch, (trainer, table, call).
 std::vector<std::byte> EncodeNumbers(std::span<const std::uint64_t> numbers);
 Result<std::vector<std::uint64_t>> DecodeNumbers(std::span<const std::byte> message,
                                                  std::size_t count);

@@ -49,13 +49,23 @@ bool operator==(const Push& a, const Push& b) {
          a.tables == b.tables && SameBits(a.dense, b.dense);
 }
 
-MessageBytes EncodePush(const Push& push) {
+std::size_t EncodedBytes(const Push& push) {
   std::size_t bytes = kHeaderBytes + Padded(push.dense.size_bytes());
   for (const TablePart& part : push.tables) {
     PACELINE_CHECK(part.values.size() == part.ids.size() * part.dim, "a row for each id");
     bytes += kTableHeaderBytes + part.ids.size_bytes() + Padded(part.values.size_bytes());
   }
-  internal::FieldWriter writer(bytes);
+  return bytes;
+}
+
+MessageBytes EncodePush(const Push& push) {
+  MessageBytes message(EncodedBytes(push) / sizeof(std::uint64_t));
+  EncodePush(push, std::as_writable_bytes(std::span(message)));
+  return message;
+}
+
+void EncodePush(const Push& push, std::span<std::byte> message) {
+  internal::FieldWriter writer(message);
   writer.Number(push.lease);
   writer.Number(push.batch);
   writer.Number(push.version);
@@ -72,7 +82,7 @@ MessageBytes EncodePush(const Push& push) {
     writer.Array(part.values);
   }
   writer.Array(push.dense);
-  return writer.Take();
+  writer.Finish();
 }
 
 Result<Push> DecodePush(std::span<const std::byte> bytes) {

@@ -45,6 +45,9 @@ inline std::span<const std::byte> AsBytes(const MessageBytes& message) {
   return std::as_bytes(std::span(message));
 }
 
+std::size_t EncodedBytes(const Push& push);  // a multiple of 8
+// `message` has that size and an address divisible by 8.
+void EncodePush(const Push& push, std::span<std::byte> message);
 MessageBytes EncodePush(const Push& push);
 
 // The spans of the result point into `bytes`, which must lie on an address divisible by 8.

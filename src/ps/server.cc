@@ -1,6 +1,7 @@
 #include "ps/server.h"
 
 #include <atomic>
+#include <chrono>
 #include <list>
 #include <thread>
 #include <utility>
@@ -11,11 +12,15 @@
 #include "base/thread.h"
 #include "net/acceptor.h"
 #include "ps/channel.h"
+#include "ps/memory_offer.h"
 #include "ps/protocol.h"
 
 namespace paceline::ps {
 
 namespace {
+
+// A pull that waits for other trainers is answered so often, so that whoever asks may give up.
+constexpr std::chrono::milliseconds kLongestWait{500};
 
 // One trainer's connection. The thread that calls Serve() owns it; acknowledgements are sent by
 // the thread of the log.
@@ -45,6 +50,7 @@ class Session {
       case MessageKind::kPush: return Push(message.payload);
       case MessageKind::kPull: return Pull(message.payload);
       case MessageKind::kPullChanged: return PullChanged(message.payload);
+      case MessageKind::kShareMemory: return AcceptMemory(*channel_, message.payload);
     }
     return Status::Error(Code::kProtocol, "an unknown request");
   }
@@ -94,8 +100,8 @@ class Session {
     }
     const std::size_t dense =
         call.dense ? static_cast<std::size_t>(core_.StatusNow().dense_floats) : 0;
-    answer_.resize(kPulledHeadBytes / sizeof(float) + floats + dense);
-    std::span<float> free = std::span(answer_).subspan(kPulledHeadBytes / sizeof(float));
+    const std::span<float> answer = AnswerMemory(kPulledHeadBytes / sizeof(float) + floats + dense);
+    std::span<float> free = answer.subspan(kPulledHeadBytes / sizeof(float));
     PullRequest request{
         .trainer = call.trainer, .min_version = call.min_version, .touch = call.touch};
     request.rows.reserve(call.rows.size());
@@ -105,18 +111,34 @@ class Session {
       free = free.subspan(count);
     }
     request.dense = free;
-    PACELINE_ASSIGN(const PullAnswer pulled,
-                    core_.Pull(request, [this] { return channel_->closed(); }));
-    const auto bytes = std::as_writable_bytes(std::span(answer_));
-    WritePulledHead(bytes, {pulled.version, pulled.pushes[0]});
+    const auto until = std::chrono::steady_clock::now() + kLongestWait;
+    const auto pulled = core_.Pull(
+        request, [&] { return channel_->closed() || std::chrono::steady_clock::now() >= until; });
+    if (!pulled.ok() && pulled.status().code() == Code::kAborted) {
+      return Status::Error(Code::kTimeout, "not all trainers have come so far");
+    }
+    PACELINE_TRY(pulled.status());
+    const auto bytes = std::as_writable_bytes(answer);
+    WritePulledHead(bytes, {pulled->version, pulled->pushes[0]});
     return channel_->Send(MessageKind::kPull, bytes);
   }
 
   Status PullChanged(std::span<const std::byte> payload) {
-    PACELINE_ASSIGN(const auto who, DecodeNumbers(payload, 2));
+    PACELINE_ASSIGN(const auto who, DecodeNumbers(payload, 3));
+    if (who[1] >= spec_.tables.size()) {
+      return Status::Error(Code::kProtocol, "changes of a table that is not there");
+    }
     PACELINE_ASSIGN(const ChangedRows changed,
-                    core_.PullChanged(who[0], static_cast<std::uint32_t>(who[1])));
+                    core_.PullChanged(who[0], static_cast<std::uint32_t>(who[1]), who[2]));
     return channel_->Send(MessageKind::kPullChanged, AsBytes(EncodeChanged(changed)));
+  }
+
+  // Shared with the trainer if possible: it has read the answer before when it asks again.
+  std::span<float> AnswerMemory(std::size_t floats) {
+    const auto shared = channel_->OutgoingArea(floats * sizeof(float));
+    if (!shared.empty()) return {reinterpret_cast<float*>(shared.data()), floats};
+    answer_.resize(floats);
+    return answer_;
   }
 
   void AnswerNumbers(MessageKind kind, const std::vector<std::uint64_t>& numbers) {

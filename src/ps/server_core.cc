@@ -234,9 +234,10 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
   return answer;
 }
 
-Result<ChangedRows> ServerCore::Impl::PullChanged(std::uint64_t trainer, std::uint32_t table) {
+Result<ChangedRows> ServerCore::Impl::PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                                  std::uint64_t call) {
   PACELINE_ASSIGN(ServerValues* const values, Configured());
-  return values->PullChanged(trainer, table);
+  return values->PullChanged(trainer, table, call);
 }
 
 Result<std::uint64_t> ServerCore::Impl::NextBatch(std::uint64_t lease) {
@@ -301,8 +302,9 @@ Result<PullAnswer> ServerCore::Pull(const PullRequest& request,
                                     const std::function<bool()>& stopped) {
   return impl_->Pull(request, stopped);
 }
-Result<ChangedRows> ServerCore::PullChanged(std::uint64_t trainer, std::uint32_t table) {
-  return impl_->PullChanged(trainer, table);
+Result<ChangedRows> ServerCore::PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                            std::uint64_t call) {
+  return impl_->PullChanged(trainer, table, call);
 }
 Result<std::uint64_t> ServerCore::NextBatch(std::uint64_t lease) { return impl_->NextBatch(lease); }
 Status ServerCore::Snapshot() { return impl_->Snapshot(); }

@@ -100,7 +100,7 @@ class ServerCore {
   // `request.dense` has this server's floats. PullAnswer::pushes has one number. kAborted when
   // Interrupt() was called or `stopped` says so while it waits for the version.
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped);
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
 
   // Makes everything durable that was pushed so far, and the log short. Pushes wait meanwhile.

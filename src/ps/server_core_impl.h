@@ -31,7 +31,7 @@ class ServerCore::Impl {
   Status Initialise(std::span<const float> dense);
   Result<Pushed> Push(std::span<const std::byte> message);
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped);
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
   ServerStatus StatusNow() const;
   void Interrupt();

@@ -304,17 +304,22 @@ TEST(ServerCore, PullChangedGivesWhatOthersChanged) {
   TestServers servers(1, {});
   servers.Begin(spec);
   servers.Push({.lease = 0, .rows = {{0, {{1, {1, 1, 1}}}}}});
-  EXPECT_TRUE(servers[0].PullChanged(1, 0)->ids.empty());  // begins here
+  EXPECT_TRUE(servers[0].PullChanged(1, 0, 0)->restarted);  // begins here
   servers.Push({.lease = 0, .batch = 1, .rows = {{0, {{8, {1, 1, 1}}, {5, {1, 1, 1}}}}}});
   servers.Push({.lease = 1, .batch = 0, .rows = {{1, {{5, {1, 1}}}}}});
-  const auto changed = servers[0].PullChanged(1, 0);
+  const auto changed = servers[0].PullChanged(1, 0, 1);
   ASSERT_THAT(changed, IsOk());
+  EXPECT_FALSE(changed->restarted);
   EXPECT_THAT(changed->ids, ElementsAre(5, 8));
   const std::vector<float> values = servers.Values();
   EXPECT_TRUE(std::equal(changed->values.begin(), changed->values.begin() + 3,
                          values.begin() + 61 + 5 * 3));
-  EXPECT_TRUE(servers[0].PullChanged(1, 0)->ids.empty());
-  EXPECT_THAT(servers[0].PullChanged(1, 9), StatusIs(Code::kProtocol, HasSubstr("table 9")));
+  EXPECT_TRUE(servers[0].PullChanged(1, 0, 1)->restarted);  // the answer was lost
+  const auto nothing = servers[0].PullChanged(1, 0, 2);
+  ASSERT_THAT(nothing, IsOk());
+  EXPECT_FALSE(nothing->restarted);
+  EXPECT_TRUE(nothing->ids.empty());
+  EXPECT_THAT(servers[0].PullChanged(1, 9, 0), StatusIs(Code::kProtocol, HasSubstr("table 9")));
 }
 
 TEST(ServerCore, StalenessCountsPushesInBetween) {

@@ -17,6 +17,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
+// Costs nothing until it is used.
+constexpr std::size_t kMemoryForRows = std::size_t{64} << 20;
+
 // Whether the same call may succeed once the server is back.
 bool MayComeBack(const Status& status) {
   switch (status.code()) {
@@ -37,7 +40,7 @@ constexpr char kLost[] =
 Result<std::unique_ptr<ServerLink>> ServerLink::Connect(net::Loop& loop,
                                                         const LinkOptions& options) {
   std::unique_ptr<ServerLink> link(new ServerLink(loop, options));
-  PACELINE_ASSIGN(Opened opened, link->Open());
+  PACELINE_ASSIGN(Opened opened, link->Open(MemoryUse::kToTrainer));
   link->requests_ = std::move(opened.channel);
   link->initialised_ = opened.initialised;
   link->thread_ = StartThread(
@@ -56,7 +59,7 @@ ServerLink::~ServerLink() {
 }
 
 // A connection on which the job was said.
-Result<ServerLink::Opened> ServerLink::Open() {
+Result<ServerLink::Opened> ServerLink::Open(MemoryUse use) {
   const auto deadline = steady_clock::now() + options_.away;
   for (;;) {
     auto connection = net::ConnectTo(loop_, options_.server, options_.name,
@@ -67,20 +70,29 @@ Result<ServerLink::Opened> ServerLink::Open() {
                                       .stop = stop_.get_token()});
     Status status = connection.status();
     if (connection.ok()) {
-      auto channel = std::make_shared<Channel>(std::move(*connection));
-      status = channel->Send(MessageKind::kConfigure, options_.job, deadline);
-      auto answer = status.ok() ? channel->Receive(deadline) : Result<Message>(status);
-      status = answer.ok() ? answer->status : answer.status();
-      if (status.ok()) {
-        PACELINE_ASSIGN(const auto numbers, DecodeNumbers(answer->payload, 1));
-        Opened opened{std::move(channel), numbers[0] != 0};
-        status = CheckNothingLost(opened, deadline);
-        if (status.ok()) return opened;
-      }
+      auto opened = Introduce(std::move(*connection), use, deadline);
+      status = opened.ok() ? CheckNothingLost(*opened, deadline) : opened.status();
+      if (status.ok()) return opened;
     }
     const bool again = MayComeBack(status) && !stop_.stop_requested();
     if (!again || steady_clock::now() >= deadline) return status.Wrap(options_.name);
   }
+}
+
+Result<ServerLink::Opened> ServerLink::Introduce(std::unique_ptr<net::Connection> connection,
+                                                 MemoryUse use, Deadline deadline) const {
+  Opened opened{std::make_shared<Channel>(std::move(connection)), false, nullptr};
+  PACELINE_TRY(opened.channel->Send(MessageKind::kConfigure, options_.job, deadline));
+  PACELINE_ASSIGN(const Message answer, opened.channel->Receive(deadline));
+  PACELINE_TRY(answer.status);
+  PACELINE_ASSIGN(const auto numbers, DecodeNumbers(answer.payload, 1));
+  opened.initialised = numbers[0] != 0;
+  if (!options_.shared_memory) return opened;
+  const std::size_t dense = use == MemoryUse::kToServer ? 2 * options_.dense_bytes  // one waits
+                                                        : options_.dense_bytes;
+  PACELINE_ASSIGN(opened.memory,
+                  OfferMemory(*opened.channel, use, dense + kMemoryForRows, deadline));
+  return opened;
 }
 
 // The server may be another process than before.
@@ -114,6 +126,11 @@ Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
   asked_bytes_ = request.size();
   asked_again_.resize((request.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
   std::ranges::copy(request, std::as_writable_bytes(std::span(asked_again_)).begin());
+  if (unanswered_) {  // what comes next on this connection answers something else
+    PACELINE_ASSIGN(Opened opened, Open(MemoryUse::kToTrainer));
+    requests_ = std::move(opened.channel);
+  }
+  unanswered_ = true;
   const Status sent = requests_->Send(kind, request, steady_clock::now() + options_.away);
   if (sent.ok() || !MayComeBack(sent)) return sent;
   return ReopenAndAsk();
@@ -121,7 +138,7 @@ Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
 
 Status ServerLink::ReopenAndAsk() {
   PACELINE_LOG(Warning, "{} is away; waiting for it", options_.name);
-  PACELINE_ASSIGN(Opened opened, Open());
+  PACELINE_ASSIGN(Opened opened, Open(MemoryUse::kToTrainer));
   requests_ = std::move(opened.channel);
   PACELINE_LOG(Info, "{} is back", options_.name);
   return requests_->Send(asked_, AsBytes(asked_again_).first(asked_bytes_),
@@ -135,7 +152,17 @@ Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>
     if (status.ok() && answer->kind != asked_) {
       status = Status::Error(Code::kProtocol, "an answer to another question");
     }
+    if (answer.ok() && status.code() == Code::kTimeout) {  // the server waits for other trainers
+      if (options_.stopped && options_.stopped()) {
+        unanswered_ = false;
+        return Status::Error(Code::kAborted, "a pull was called off").Wrap(options_.name);
+      }
+      status = requests_->Send(asked_, AsBytes(asked_again_).first(asked_bytes_),
+                               steady_clock::now() + options_.away);
+      if (status.ok()) continue;
+    }
     if (status.ok()) {
+      unanswered_ = false;
       if (asked_ == MessageKind::kInitialise) {
         const MutexLock lock(mutex_);
         had_values_ = true;
@@ -143,8 +170,6 @@ Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>
       return use(answer->payload).Wrap(options_.name);
     }
     if (!MayComeBack(status)) return status.Wrap(options_.name);
-    // A server that waits for other trainers is silent too: it is asked again, and there is an
-    // error only when it cannot be reached.
     PACELINE_TRY(ReopenAndAsk());
   }
 }
@@ -156,14 +181,32 @@ bool ServerLink::Full() const {
   return outstanding_.size() >= options_.window || outstanding_bytes_ >= options_.window_bytes;
 }
 
-Status ServerLink::Push(MessageBytes push) {
-  auto shared = std::make_shared<const MessageBytes>(std::move(push));
-  const auto name = DecodeNumbers(AsBytes(*shared).first(kPushNameBytes), 2);
+ServerLink::Outstanding ServerLink::TakeRoom(std::size_t bytes) {
+  if (Full()) return {};
+  if (memory_ && bytes > kInlineBytes && bytes <= ring_.capacity()) {
+    const auto at = ring_.Take(bytes);
+    if (!at) return {};
+    return {.bytes = AreaOf(*memory_).subspan(*at, bytes), .owner = memory_};
+  }
+  auto own = std::make_shared<MessageBytes>(bytes / sizeof(std::uint64_t));
+  return {.bytes = std::as_writable_bytes(std::span(*own)), .owner = own};
+}
+
+Status ServerLink::Push(const ps::Push& push) {
+  const std::size_t bytes = EncodedBytes(push);
+  const MutexLock order(pushing_);
+  Outstanding next;
+  {
+    const MutexLock lock(mutex_);
+    while (failure_.ok() && (next = TakeRoom(bytes)).bytes.empty()) changed_.wait(mutex_);
+    if (!failure_.ok()) return failure_;
+  }
+  EncodePush(push, next.bytes);
+  next.lease = push.lease;
+  next.batch = push.batch;
   const MutexLock lock(mutex_);
-  while (Full() && failure_.ok()) changed_.wait(mutex_);
-  if (!failure_.ok()) return failure_;
-  outstanding_bytes_ += AsBytes(*shared).size();
-  outstanding_.push_back({std::move(shared), (*name)[0], (*name)[1]});
+  outstanding_bytes_ += bytes;
+  outstanding_.push_back(std::move(next));
   changed_.notify_all();
   return {};
 }
@@ -176,15 +219,18 @@ Status ServerLink::Flush() {
 
 void ServerLink::RunPushes(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    const auto opened = Open();
+    const auto opened = Open(MemoryUse::kToServer);
     if (!opened.ok()) return Break(opened.status(), true);
     Channel& channel = *opened->channel;
     {
       const MutexLock lock(mutex_);
       if (stop.stop_requested()) return;
       pushes_ = opened->channel;
+      memory_ = opened->memory;
+      ring_ = RingSpace(memory_ ? AreaOf(*memory_).size() : 0);
       broken_ = false;
       sent_ = 0;
+      changed_.notify_all();
     }
     const std::jthread acks = StartThread("ps-acks", [&] { ReceiveAcks(channel); });
     SendPushes(channel, stop);
@@ -196,17 +242,17 @@ void ServerLink::RunPushes(const std::stop_token& stop) {
 
 void ServerLink::SendPushes(Channel& channel, const std::stop_token& stop) {
   for (;;) {
-    std::shared_ptr<const MessageBytes> next;
+    Outstanding next;
     {
       const MutexLock lock(mutex_);
       while (sent_ == outstanding_.size() && !broken_ && !stop.stop_requested()) {
         changed_.wait(mutex_);
       }
       if (broken_ || stop.stop_requested()) return;
-      next = outstanding_[sent_++].push;
+      next = outstanding_[sent_++];
     }
     const Status sent =
-        channel.Send(MessageKind::kPush, AsBytes(*next), steady_clock::now() + options_.away);
+        channel.Send(MessageKind::kPush, next.bytes, steady_clock::now() + options_.away);
     if (!sent.ok()) return Break(sent, !MayComeBack(sent));
   }
 }
@@ -227,7 +273,8 @@ Status ServerLink::OnAck(const Message& message) {
       outstanding_.front().batch != name[1]) {
     return Status::Error(Code::kProtocol, "a push was acknowledged that was not sent");
   }
-  outstanding_bytes_ -= AsBytes(*outstanding_.front().push).size();
+  outstanding_bytes_ -= outstanding_.front().bytes.size();
+  if (memory_ && outstanding_.front().owner == memory_) ring_.FreeOldest();
   acknowledged_ = {name[0], name[1] + 1};
   outstanding_.pop_front();
   --sent_;

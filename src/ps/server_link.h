@@ -18,7 +18,9 @@
 #include "net/loop.h"
 #include "net/secret.h"
 #include "ps/channel.h"
+#include "ps/memory_offer.h"
 #include "ps/push_message.h"
+#include "ps/ring_space.h"
 
 namespace paceline::ps {
 
@@ -31,6 +33,9 @@ struct LinkOptions {
   std::chrono::milliseconds away{60'000};  // a server that is away for longer is an error
   std::size_t window = 64;                 // pushes that may be unacknowledged
   std::size_t window_bytes = std::size_t{256} << 20;  // the same in bytes; one push always may
+  bool shared_memory = true;                          // if the server is on this host
+  std::size_t dense_bytes = 0;              // of this server: the memory has room for them
+  std::function<bool()> stopped = nullptr;  // a pull that waits for other trainers is kAborted then
 };
 
 // A trainer's way to one server: a connection for requests and one for pushes, each made anew when
@@ -53,13 +58,14 @@ class ServerLink {
   Status Ask(MessageKind kind, std::span<const std::byte> request);
   Status Await(const std::function<Status(std::span<const std::byte>)>& use);
 
-  // Queues a push; waits while the window is full.
-  Status Push(MessageBytes push);
+  // Queues a push; waits while the window, or the shared memory, is full.
+  Status Push(const ps::Push& push);
   Status Flush();
 
  private:
   struct Outstanding {
-    std::shared_ptr<const MessageBytes> push;
+    std::span<std::byte> bytes;
+    std::shared_ptr<const void> owner;  // of the bytes: a vector, or memory shared with the server
     std::uint64_t lease = 0, batch = 0;
   };
 
@@ -67,9 +73,12 @@ class ServerLink {
   struct Opened {
     std::shared_ptr<Channel> channel;
     bool initialised = false;
+    std::shared_ptr<net::SharedMemory> memory;  // null: none
   };
-  Result<Opened> Open();
-  Status CheckNothingLost(const Opened& opened, std::chrono::steady_clock::time_point deadline);
+  Result<Opened> Open(MemoryUse use);
+  Result<Opened> Introduce(std::unique_ptr<net::Connection> connection, MemoryUse use,
+                           Deadline deadline) const;
+  Status CheckNothingLost(const Opened& opened, Deadline deadline);
   Status ReopenAndAsk();
   void RunPushes(const std::stop_token& stop);
   void SendPushes(Channel& channel, const std::stop_token& stop);
@@ -77,6 +86,8 @@ class ServerLink {
   Status OnAck(const Message& message);
   void Break(const Status& why, bool for_good);
   bool Full() const PACELINE_REQUIRES(mutex_);
+  // Bytes for a push; empty while there is no room.
+  Outstanding TakeRoom(std::size_t bytes) PACELINE_REQUIRES(mutex_);
 
   net::Loop& loop_;
   const LinkOptions options_;
@@ -87,7 +98,9 @@ class ServerLink {
   MessageKind asked_ = MessageKind::kPull;
   MessageBytes asked_again_;  // what to send when the server comes back
   std::size_t asked_bytes_ = 0;
+  bool unanswered_ = false;  // nobody has taken the answer
 
+  Mutex pushing_;  // taken first: one push after the other is written
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Outstanding> outstanding_ PACELINE_GUARDED_BY(mutex_);
@@ -101,6 +114,9 @@ class ServerLink {
   bool broken_ PACELINE_GUARDED_BY(mutex_) = false;  // this connection
   Status failure_ PACELINE_GUARDED_BY(mutex_);       // for good
   std::shared_ptr<Channel> pushes_ PACELINE_GUARDED_BY(mutex_);
+  // Of this connection. Pushes that wait in the memory of an earlier one stay there and are sent.
+  std::shared_ptr<net::SharedMemory> memory_ PACELINE_GUARDED_BY(mutex_);
+  RingSpace ring_ PACELINE_GUARDED_BY(mutex_);
   std::stop_source stop_;  // ends attempts to connect
   std::jthread thread_;    // last: starts when everything else is ready
 };

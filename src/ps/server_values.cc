@@ -247,10 +247,11 @@ bool ServerValues::RestoreBefore(std::uint64_t round, const PullRequest& request
   return true;
 }
 
-Result<ChangedRows> ServerValues::PullChanged(std::uint64_t trainer, std::uint32_t table) {
+Result<ChangedRows> ServerValues::PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                              std::uint64_t call) {
   PACELINE_TRY(CheckTable(table));
-  ChangedRows rows;
-  PACELINE_ASSIGN(rows.ids, changes_.Take(trainer, table));
+  ChangeRecorder::Taken taken = changes_.Take(trainer, table, call);
+  ChangedRows rows{.restarted = taken.restarted, .ids = std::move(taken.ids), .values = {}};
   rows.values.resize(rows.ids.size() * spec_.tables[table].options.dim);
   PACELINE_TRY(tables_[table]->Pull(rows.ids, Touch::kPeek, rows.values));
   return rows;

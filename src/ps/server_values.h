@@ -66,7 +66,8 @@ class ServerValues {
   Status KeepBefore(std::uint64_t round, const Push& sum);
   // Puts what was there before `round` into an answer of Pull(). False: nobody knows any more.
   bool RestoreBefore(std::uint64_t round, const PullRequest& request) const;
-  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table);
+
+  Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
 
   std::uint64_t Rows() const;
   std::size_t TableBytes() const;

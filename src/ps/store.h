@@ -33,6 +33,7 @@ struct PullAnswer {
 
 // Rows that changed since the same trainer asked before, whoever changed them (geo).
 struct ChangedRows {
+  bool restarted = false;  // what changed is not known, and no rows are here: see PullChanged()
   std::vector<std::int64_t> ids;
   std::vector<float> values;  // ids.size() * dim
 };
@@ -59,9 +60,12 @@ class Store {
   // Returns when everything pushed before is applied and as durable as was asked for.
   virtual Status Flush() = 0;
 
-  // Geo: the rows of `table` that changed since this trainer called it before (or since its first
-  // call, which returns nothing and begins the recording).
-  virtual Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table) = 0;
+  // Geo: the rows of `table` that changed since this trainer's call before. The trainer counts its
+  // calls: 0, 1, 2 ... A server that does not expect this one (the first, one whose answer was
+  // lost, one to a server that came back) begins to record only now: `restarted`, and whoever holds
+  // rows has to pull them all.
+  virtual Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
+                                          std::uint64_t call) = 0;
 };
 
 }  // namespace paceline::ps

@@ -1,8 +1,11 @@
 #include "train/remote_parameters.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <utility>
 
-#include "base/check.h"
+#include "kernel/optimizer.h"
 
 namespace paceline::train {
 
@@ -73,29 +76,50 @@ RemoteParameters::RemoteParameters(ps::Store& store, FlatTensors& params, FlatTe
       options_(options),
       dense_(FloatsOf(params, buffers)) {}
 
-Result<Step> RemoteParameters::Start() {
-  auto to = dense_.begin();
-  for (FlatTensors* tensors : {&params_, &buffers_}) {
+// The module's values, as the servers lay them out.
+std::vector<float> RemoteParameters::CopyDense() const {
+  std::vector<float> dense;
+  dense.reserve(dense_.size());
+  for (const FlatTensors* tensors : {&params_, &buffers_}) {
     for (const NamedRange& range : tensors->ranges()) {
-      to = std::ranges::copy(tensors->Of(range), to).out;
+      const auto values = tensors->Of(range);
+      dense.insert(dense.end(), values.begin(), values.end());
     }
   }
-  PACELINE_TRY(store_.Initialise(dense_));
-  PACELINE_ASSIGN(const std::uint64_t next, store_.NextBatch(options_.rank));
-  PACELINE_TRY(Take(options_.mode == RemoteMode::kSync ? next : 0));
-  return Step(next);
+  dense.resize(dense_.size());  // no report yet
+  return dense;
 }
 
-Status RemoteParameters::Take(std::uint64_t min_version) {
+Result<Step> RemoteParameters::Start() {
+  PACELINE_TRY(store_.Initialise(CopyDense()));
+  PACELINE_ASSIGN(const std::uint64_t next, store_.NextBatch(options_.rank));
+  PACELINE_TRY(Pull(options_.mode == RemoteMode::kSync ? next : 0));
+  TakeDense();
+  return Step(std::min(next * options_.steps_per_round, options_.total_steps));
+}
+
+bool RemoteParameters::EndsRound(Step step) const {
+  const std::uint64_t done = step.value() + 1;
+  return done % options_.steps_per_round == 0 || done == options_.total_steps;
+}
+
+std::uint64_t RemoteParameters::Rounds() const {
+  return (options_.total_steps + options_.steps_per_round - 1) / options_.steps_per_round;
+}
+
+Status RemoteParameters::Pull(std::uint64_t min_version) {
   PACELINE_ASSIGN(
       ps::PullAnswer answer,
       store_.Pull(
           {.trainer = options_.rank, .min_version = min_version, .rows = {}, .dense = dense_}));
   pushes_ = std::move(answer.pushes);
+  return {};
+}
+
+void RemoteParameters::TakeDense() {
   std::span<const float> from = dense_;
   ReadTensors(from, params_);
   ReadTensors(from, buffers_);
-  return {};
 }
 
 std::vector<float> RemoteParameters::Gather(const GradientSpans& gradient,
@@ -110,28 +134,31 @@ std::vector<float> RemoteParameters::Gather(const GradientSpans& gradient,
   return dense;
 }
 
-Status RemoteParameters::Exchange(Step step, double learning_rate, const GradientSpans& gradient,
-                                  std::span<const float> statistics, RemoteReport& report) {
-  ps::Push push{.lease = options_.rank,
-                .batch = step.value(),
-                .learning_rate = static_cast<float>(learning_rate),
-                .trainers = options_.trainers,
-                .tables = {}};
-  std::vector<float> dense;
-  const bool sync = options_.mode == RemoteMode::kSync;
-  if (sync || report.samples > 0) {
-    dense = Gather(gradient, statistics);
-    dense.insert(dense.end(), {static_cast<float>(report.loss), static_cast<float>(report.correct),
-                               static_cast<float>(report.samples), report.stop ? 1.0F : 0.0F,
-                               report.finite ? 0.0F : 1.0F});
-    push.dense = dense;
-  }
+void RemoteParameters::Accumulate(std::span<const float> dense) {
+  if (summed_ == 0) sum_.assign(dense.size(), 0.0F);
+  ++summed_;
+  std::ranges::transform(sum_, dense, sum_.begin(), std::plus<>());
+}
+
+Status RemoteParameters::Hand(ps::Push push, std::span<const float> dense) {
+  push.dense = dense;
   PACELINE_TRY(store_.Push(push, pushes_));
-  const std::uint64_t done = step.value() + 1;
-  if (!sync) {
-    return Take(options_.staleness >= done ? 0 : done - options_.staleness);
-  }
-  PACELINE_TRY(Take(done));
+  const std::uint64_t done = push.batch + 1;
+  PACELINE_TRY(Pull(options_.staleness >= done ? 0 : done - options_.staleness));
+  TakeDense();
+  return {};
+}
+
+Status RemoteParameters::ExchangeSync(ps::Push push, std::vector<float> dense,
+                                      RemoteReport& report) {
+  std::ranges::copy(std::array{static_cast<float>(report.loss), static_cast<float>(report.correct),
+                               static_cast<float>(report.samples), report.stop ? 1.0F : 0.0F,
+                               report.finite ? 0.0F : 1.0F},
+                    dense.end() - kReportFloats);
+  push.dense = dense;
+  PACELINE_TRY(store_.Push(push, pushes_));
+  PACELINE_TRY(Pull(push.batch + 1));
+  TakeDense();
   const std::span<const float> sums = std::span(dense_).last(kReportFloats);
   report = {.loss = sums[0],
             .correct = sums[1],
@@ -141,9 +168,68 @@ Status RemoteParameters::Exchange(Step step, double learning_rate, const Gradien
   return {};
 }
 
-Status RemoteParameters::Finish(Step steps) {
+// x: the module's values, y: what the servers had last, z: what they have now.
+Status RemoteParameters::ExchangeDifferences(ps::Push push) {
+  std::vector<float> x = CopyDense(), difference(x.size());
+  std::vector<float>& y = dense_;
+  std::copy(y.end() - kReportFloats, y.end(), x.end() - kReportFloats);
+  std::ranges::transform(x, y, difference.begin(), std::minus<>());
+  push.deltas = true;
+  push.dense = difference;
+  PACELINE_TRY(store_.Push(push, {}));
+  // Pushes overtake no pull: what comes back has ours in it already.
   PACELINE_TRY(store_.Flush());
-  return Take(steps.value());
+  const auto share = 1.0F / static_cast<float>(options_.trainers);
+  std::vector<float> own(y.size());
+  for (std::size_t i = 0; i < y.size(); ++i) own[i] = y[i] + difference[i] * share;
+  PACELINE_TRY(Pull(0));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += dense_[i] - own[i];
+  std::span<const float> from = x;
+  ReadTensors(from, params_);
+  ReadTensors(from, buffers_);
+  return {};
+}
+
+Status RemoteParameters::Exchange(Step step, double learning_rate, const GradientSpans& gradient,
+                                  std::span<const float> statistics, RemoteReport& report) {
+  const ps::Push push{.lease = options_.rank,
+                      .batch = RoundOf(step.value()),
+                      .learning_rate = static_cast<float>(learning_rate),
+                      .trainers = options_.trainers,
+                      .tables = {}};
+  const bool counts = report.samples > 0 && report.finite;
+  std::vector<float> dense;
+  if (options_.mode != RemoteMode::kGeo && (counts || options_.mode == RemoteMode::kSync)) {
+    dense = Gather(gradient, statistics);
+    dense.resize(dense_.size());
+  }
+  switch (options_.mode) {
+    case RemoteMode::kSync: return ExchangeSync(push, std::move(dense), report);
+    case RemoteMode::kAsync: return Hand(push, dense);
+    case RemoteMode::kHalfAsync: {
+      if (counts) Accumulate(dense);
+      if (!EndsRound(step)) return {};
+      const auto mean = 1.0F / static_cast<float>(std::max<std::uint64_t>(1, summed_));
+      for (float& value : sum_) value *= mean;
+      const std::uint64_t merged = std::exchange(summed_, 0);
+      return Hand(push, merged == 0 ? std::span<const float>() : std::span<const float>(sum_));
+    }
+    case RemoteMode::kGeo:
+      for (std::size_t i = 0; counts && i < gradient.size(); ++i) {
+        kernel::SgdStep({.learning_rate = push.learning_rate,
+                         .weight_decay = static_cast<float>(options_.optimizer.weight_decay)},
+                        params_.Of(params_.ranges()[i]), gradient[i], {});
+      }
+      return EndsRound(step) ? ExchangeDifferences(push) : Status();
+  }
+  return {};
+}
+
+Status RemoteParameters::Finish(bool of_all_trainers) {
+  PACELINE_TRY(store_.Flush());
+  PACELINE_TRY(Pull(of_all_trainers ? Rounds() : 0));
+  TakeDense();
+  return {};
 }
 
 }  // namespace paceline::train

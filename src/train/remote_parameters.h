@@ -15,9 +15,12 @@
 
 namespace paceline::train {
 
+// docs/parameter-server.md says what each promises.
 enum class RemoteMode {
-  kSync,   // a step ends when every trainer has pushed it
-  kAsync,  // a step ends when this trainer has; bounded by a staleness, or not
+  kSync,       // a step ends when every trainer has pushed it
+  kAsync,      // a step ends when this trainer has; bounded by a staleness, or not
+  kHalfAsync,  // as kAsync, with the mean gradient of several steps on the same parameters
+  kGeo,        // plain SGD on the module's own copy; differences are exchanged now and then
 };
 
 struct RemoteOptions {
@@ -27,6 +30,8 @@ struct RemoteOptions {
   // Of kAsync: steps that this trainer may be ahead of the slowest. kUnbounded: any.
   static constexpr std::uint64_t kUnbounded = ~std::uint64_t{0};
   std::uint64_t staleness = kUnbounded;
+  std::uint64_t steps_per_round = 1;  // of kHalfAsync and kGeo
+  std::uint64_t total_steps = 0;      // the last round may be shorter
   double delay_compensation = 0;
   std::string fingerprint;  // what trainers must agree on besides
   OptimizerOptions optimizer;
@@ -60,19 +65,32 @@ class RemoteParameters {
   Status Exchange(Step step, double learning_rate, const GradientSpans& gradient,
                   std::span<const float> statistics, RemoteReport& report);
 
-  // Everything handed in is durable and applied, by all trainers up to `steps`; the module has the
+  // Everything handed in is durable and applied, of all trainers if asked for; the module has the
   // result.
-  Status Finish(Step steps);
+  Status Finish(bool of_all_trainers);
 
  private:
+  // One push and what is taken after it: a step, or several.
+  std::uint64_t RoundOf(std::uint64_t step) const { return step / options_.steps_per_round; }
+  bool EndsRound(Step step) const;
+  std::uint64_t Rounds() const;
+
   std::vector<float> Gather(const GradientSpans& gradient, std::span<const float> statistics) const;
-  Status Take(std::uint64_t min_version);
+  void Accumulate(std::span<const float> dense);
+  Status Hand(ps::Push push, std::span<const float> dense);
+  Status ExchangeSync(ps::Push push, std::vector<float> dense, RemoteReport& report);
+  Status ExchangeDifferences(ps::Push push);
+  Status Pull(std::uint64_t min_version);
+  void TakeDense();
+  std::vector<float> CopyDense() const;
 
   ps::Store& store_;
   FlatTensors& params_;
   FlatTensors& buffers_;
   const RemoteOptions options_;
-  std::vector<float> dense_;           // as the servers know it, without padding
+  std::vector<float> dense_;  // as the servers had it last, without padding
+  std::vector<float> sum_;    // of the gradients of this round
+  std::uint64_t summed_ = 0;
   std::vector<std::uint64_t> pushes_;  // of the last pull
 };
 

@@ -256,7 +256,7 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
     }
   }
   const bool finished = position_.next_step.value() >= plan_.Steps();
-  if (remote_ && finished) PACELINE_TRY(remote_->Finish(Step(plan_.Steps())));
+  if (remote_ && finished) PACELINE_TRY(remote_->Finish(Leads()));
   const bool evaluates = Leads() || environment_.engine != nullptr;
   return finished && evaluates && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
 }

@@ -7,11 +7,28 @@
 
 namespace paceline::train {
 
+namespace {
+
+RemoteMode ModeOf(const std::string& name) {
+  if (name == "sync") return RemoteMode::kSync;
+  if (name == "half-async") return RemoteMode::kHalfAsync;
+  return name == "geo" ? RemoteMode::kGeo : RemoteMode::kAsync;  // ssp: with a bound
+}
+
+std::uint64_t StepsPerRound(const job::TrainConfig& config) {
+  if (config.mode == "half-async") return config.merge;
+  return config.mode == "geo" ? config.geo_steps : 1;
+}
+
+}  // namespace
+
 // Where the run stands is known to the servers.
 Status TrainingRun::OpenServers() {
-  RemoteOptions options{.mode = config_.mode == "sync" ? RemoteMode::kSync : RemoteMode::kAsync,
+  RemoteOptions options{.mode = ModeOf(config_.mode),
                         .rank = environment_.rank,
                         .trainers = static_cast<std::uint64_t>(config_.workers),
+                        .steps_per_round = StepsPerRound(config_),
+                        .total_steps = plan_.Steps(),
                         .delay_compensation = config_.delay_compensation,
                         .fingerprint = fmt::format("{} batch={} seed={} steps={}", config_.model,
                                                    config_.batch, config_.seed, plan_.Steps()),

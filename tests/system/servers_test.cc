@@ -63,7 +63,7 @@ TEST_F(ServersTest, TheNumberOfServersDoesNotChangeTheResult) {
 }
 
 TEST_F(ServersTest, AStoppedRunGoesOnAsIfNothingHadHappened) {
-  constexpr std::uint64_t kLong = 1500;
+  constexpr std::uint64_t kLong = 800;
   const std::vector<std::string> flags{"--steps", std::to_string(kLong)};
   const std::string expected = HashOf(RunPaceline(ServerTraining(dir_ / "whole", flags)));
   for (const int signal : {SIGINT, SIGTERM}) {

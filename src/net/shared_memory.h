@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace paceline::collective {
+namespace paceline::net {
 
 // Anonymous memory (memfd) that several processes map. It has no name and disappears with the last
 // process that maps it, however that ends. Its size is sealed, so that no process can make another
@@ -60,4 +60,4 @@ class FdServer {
 // The descriptor that an FdServer hands out. kUnavailable when nobody of that name is here.
 Result<UniqueFd> FetchFd(const std::string& name, std::chrono::milliseconds timeout);
 
-}  // namespace paceline::collective
+}  // namespace paceline::net

@@ -1,4 +1,4 @@
-#include "collective/shared_memory.h"
+#include "net/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 #include "testing/status_matchers.h"
 
-namespace paceline::collective {
+namespace paceline::net {
 namespace {
 
 using ::testing::_;
@@ -59,4 +59,4 @@ TEST(FdServer, HandsTheDescriptorToWhoeverAsks) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::net

@@ -1,4 +1,4 @@
-#include "collective/shared_memory.h"
+#include "net/shared_memory.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 #include "base/thread.h"
 
-namespace paceline::collective {
+namespace paceline::net {
 
 namespace {
 
@@ -189,4 +189,4 @@ Result<UniqueFd> FetchFd(const std::string& name, std::chrono::milliseconds time
   return ReceiveFd(socket.get());
 }
 
-}  // namespace paceline::collective
+}  // namespace paceline::net

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+namespace paceline::ps {
+
+// Which part of a buffer is in use when pieces are taken and freed in the same order. Every piece
+// is in one part; its place is divisible by 8 if all sizes are. Thread-compatible.
+class RingSpace {
+ public:
+  explicit RingSpace(std::size_t capacity = 0) : capacity_(capacity) {}
+
+  std::size_t capacity() const { return capacity_; }
+  // Where the piece begins; none while there is no room. An empty buffer is used from its
+  // beginning, so that a few small pieces touch little memory. `bytes` is not 0.
+  std::optional<std::size_t> Take(std::size_t bytes);
+  void FreeOldest() { pieces_.pop_front(); }
+
+ private:
+  struct Piece {
+    std::size_t begin, end;
+  };
+  std::size_t capacity_;
+  std::deque<Piece> pieces_;
+};
+
+}  // namespace paceline::ps
