@@ -62,6 +62,11 @@ ServerLink::~ServerLink() {
 Result<ServerLink::Opened> ServerLink::Open(MemoryUse use) {
   const auto deadline = steady_clock::now() + options_.away;
   for (;;) {
+    bool had_values = false;  // before it is asked: meanwhile the first ones may arrive
+    {
+      const MutexLock lock(mutex_);
+      had_values = had_values_;
+    }
     auto connection = net::ConnectTo(loop_, options_.server, options_.name,
                                      {.secret = options_.secret,
                                       .self = {wire::Role::kWorker, Rank(options_.trainer)},
@@ -71,7 +76,7 @@ Result<ServerLink::Opened> ServerLink::Open(MemoryUse use) {
     Status status = connection.status();
     if (connection.ok()) {
       auto opened = Introduce(std::move(*connection), use, deadline);
-      status = opened.ok() ? CheckNothingLost(*opened, deadline) : opened.status();
+      status = opened.ok() ? CheckNothingLost(*opened, had_values, deadline) : opened.status();
       if (status.ok()) return opened;
     }
     const bool again = MayComeBack(status) && !stop_.stop_requested();
@@ -96,12 +101,13 @@ Result<ServerLink::Opened> ServerLink::Introduce(std::unique_ptr<net::Connection
 }
 
 // The server may be another process than before.
-Status ServerLink::CheckNothingLost(const Opened& opened, steady_clock::time_point deadline) {
+Status ServerLink::CheckNothingLost(const Opened& opened, bool had_values,
+                                    steady_clock::time_point deadline) {
   std::uint64_t lease = 0, batches = 0;
   {
     const MutexLock lock(mutex_);
     if (opened.initialised) had_values_ = true;
-    if (had_values_ && acknowledged_.batches == 0 && !opened.initialised) {
+    if (had_values && acknowledged_.batches == 0 && !opened.initialised) {
       return Status::Error(Code::kBadCheckpoint, fmt::format("it has lost its values; {}", kLost));
     }
     lease = acknowledged_.lease;

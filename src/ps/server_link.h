@@ -78,7 +78,7 @@ class ServerLink {
   Result<Opened> Open(MemoryUse use);
   Result<Opened> Introduce(std::unique_ptr<net::Connection> connection, MemoryUse use,
                            Deadline deadline) const;
-  Status CheckNothingLost(const Opened& opened, Deadline deadline);
+  Status CheckNothingLost(const Opened& opened, bool had_values, Deadline deadline);
   Status ReopenAndAsk();
   void RunPushes(const std::stop_token& stop);
   void SendPushes(Channel& channel, const std::stop_token& stop);
