@@ -48,12 +48,12 @@ TEST_P(ModesTest, EndsWithEveryPushAndNobodyLeft) {
   EXPECT_EQ(LastJson(result.out)["params_hash"], json["params_hash"]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, ModesTest,
-                         ::testing::Values(ModeCase{"sync", {}, kSteps},
-                                           ModeCase{"async", {}, kSteps},
-                                           ModeCase{"half-async", {"--merge", "4"}, kSteps / 4},
-                                           ModeCase{"geo", {"--geo-steps", "10"}, kSteps / 10},
-                                           ModeCase{"ssp", {"--staleness", "3"}, kSteps}));
+INSTANTIATE_TEST_SUITE_P(
+    Servers, ModesTest,
+    ::testing::Values(ModeCase{"sync", {}, kSteps}, ModeCase{"async", {}, kSteps},
+                      ModeCase{"half-async", {"--merge", "4"}, kSteps / 4},
+                      ModeCase{"geo", {"--geo-steps", "10", "--optimizer", "sgd"}, kSteps / 10},
+                      ModeCase{"ssp", {"--staleness", "3"}, kSteps}));
 
 TEST_F(ServersTest, TheNumberOfServersDoesNotChangeTheResult) {
   std::set<std::string> hashes;
