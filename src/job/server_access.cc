@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "job/group.h"
+#include "job/stop_signal.h"
 #include "net/endpoint.h"
 #include "ps/client.h"
 
@@ -25,7 +26,8 @@ Result<std::unique_ptr<ps::Store>> ConnectToServers(net::Loop& loop, const Train
       .trainer = launch.rank.value(),
       .job = job,
       .away = std::chrono::milliseconds(std::llround(config.server_timeout * 1000)),
-      .shared_memory = config.shared_memory != "off"};
+      .shared_memory = config.shared_memory != "off",
+      .stopped = [] { return StopRequested() != 0; }};
   options.servers.reserve(launch.servers.size());
   for (const std::string& text : launch.servers) {
     PACELINE_ASSIGN(net::Endpoint server, net::ParseEndpoint(text));

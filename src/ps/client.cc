@@ -84,7 +84,8 @@ Result<std::unique_ptr<Client>> Client::Connect(net::Loop& loop, const ClientOpt
              .job = job,
              .away = options.away,
              .shared_memory = options.shared_memory,
-             .dense_bytes = static_cast<std::size_t>(client->DenseFloatsOf(i) * sizeof(float))}));
+             .dense_bytes = static_cast<std::size_t>(client->DenseFloatsOf(i) * sizeof(float)),
+             .stopped = options.stopped}));
     client->links_.push_back(std::move(link));
   }
   return client;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,8 +23,9 @@ struct ClientOptions {
   net::Secret secret = net::Secret::Open();
   std::uint64_t trainer = 0;
   JobSpec job;
-  std::chrono::milliseconds away{60'000};  // how long a server may be unreachable
-  bool shared_memory = true;               // with servers of this host
+  std::chrono::milliseconds away{60'000};   // how long a server may be unreachable
+  bool shared_memory = true;                // with servers of this host
+  std::function<bool()> stopped = nullptr;  // pulls that wait for other trainers are kAborted then
 };
 
 // The parameters of a job on its servers: rows by id, dense tensors in blocks. Every push goes to

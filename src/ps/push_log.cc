@@ -163,11 +163,13 @@ void PushLog::WhenDurable(std::uint64_t number, Durable done) {
   Status status;
   {
     const MutexLock lock(mutex_);
-    if (durable_ < number && failure_.ok()) {
+    // Also when it is durable already and the log's thread is still telling those before.
+    const bool fails = durable_ < number && !failure_.ok();
+    if (told_ < number && !fails) {
       waiting_.emplace_back(number, std::move(done));
       return;
     }
-    if (durable_ < number) status = failure_;
+    if (fails) status = failure_;
   }
   done(status);
 }
@@ -246,7 +248,6 @@ Status PushLog::WriteOut(std::span<const std::byte> bytes, bool next_segment) {
 }
 
 void PushLog::Finish(std::uint64_t written, const Status& status) {
-  std::vector<std::pair<std::uint64_t, Durable>> told;
   {
     const MutexLock lock(mutex_);
     if (status.ok()) {
@@ -254,14 +255,26 @@ void PushLog::Finish(std::uint64_t written, const Status& status) {
     } else {
       failure_ = status.Wrap("the write-ahead log");
     }
-    const auto rest = std::stable_partition(waiting_.begin(), waiting_.end(), [&](const auto& who) {
-      return status.ok() && who.first > written;
-    });
-    std::move(rest, waiting_.end(), std::back_inserter(told));
-    waiting_.erase(rest, waiting_.end());
     changed_.notify_all();
   }
-  for (auto& [number, done] : told) done(status);
+  for (;;) {
+    std::vector<std::pair<std::uint64_t, Durable>> told;
+    std::uint64_t durable = 0;
+    {
+      const MutexLock lock(mutex_);
+      durable = durable_;
+      const auto rest = std::stable_partition(
+          waiting_.begin(), waiting_.end(),
+          [&](const auto& who) { return status.ok() && who.first > durable; });
+      std::move(rest, waiting_.end(), std::back_inserter(told));
+      waiting_.erase(rest, waiting_.end());
+      if (told.empty()) {
+        told_ = durable;
+        return;
+      }
+    }
+    for (auto& [number, done] : told) done(number <= durable ? Status() : status);
+  }
 }
 
 }  // namespace paceline::ps

@@ -59,7 +59,8 @@ class PushLog {
   // Returns the record's number. Copies the payload; waits while too much is pending.
   Result<std::uint64_t> Append(const LogRecord& record);
   // Calls `done` once, when record `number` and all before it are durable (at once, or on the log's
-  // thread) or when they never will be.
+  // thread) or when they never will be. One thread's calls in ascending order are answered in
+  // order.
   void WhenDurable(std::uint64_t number, Durable done);
   Status AwaitDurable(std::uint64_t number);
 
@@ -88,6 +89,7 @@ class PushLog {
   std::vector<std::byte> pending_ PACELINE_GUARDED_BY(mutex_);
   std::uint64_t appended_ PACELINE_GUARDED_BY(mutex_) = 0;
   std::uint64_t durable_ PACELINE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t told_ PACELINE_GUARDED_BY(mutex_) = 0;  // whoever waited for these was told
   std::uint64_t segment_ PACELINE_GUARDED_BY(mutex_) = 0;
   bool rotate_ PACELINE_GUARDED_BY(mutex_) = false;  // after what is pending; nobody appends
   std::uint64_t rotated_to_ PACELINE_GUARDED_BY(mutex_) = 0;

@@ -1,6 +1,7 @@
 #include "ps/server.h"
 
 #include <atomic>
+#include <chrono>
 #include <list>
 #include <thread>
 #include <utility>
@@ -17,6 +18,9 @@
 namespace paceline::ps {
 
 namespace {
+
+// A pull that waits for other trainers is answered so often, so that whoever asks may give up.
+constexpr std::chrono::milliseconds kLongestWait{500};
 
 // One trainer's connection. The thread that calls Serve() owns it; acknowledgements are sent by
 // the thread of the log.
@@ -107,10 +111,15 @@ class Session {
       free = free.subspan(count);
     }
     request.dense = free;
-    PACELINE_ASSIGN(const PullAnswer pulled,
-                    core_.Pull(request, [this] { return channel_->closed(); }));
+    const auto until = std::chrono::steady_clock::now() + kLongestWait;
+    const auto pulled = core_.Pull(
+        request, [&] { return channel_->closed() || std::chrono::steady_clock::now() >= until; });
+    if (!pulled.ok() && pulled.status().code() == Code::kAborted) {
+      return Status::Error(Code::kTimeout, "not all trainers have come so far");
+    }
+    PACELINE_TRY(pulled.status());
     const auto bytes = std::as_writable_bytes(answer);
-    WritePulledHead(bytes, {pulled.version, pulled.pushes[0]});
+    WritePulledHead(bytes, {pulled->version, pulled->pushes[0]});
     return channel_->Send(MessageKind::kPull, bytes);
   }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "kernel/reduce.h"
 #include "ps/server_core_impl.h"
 
@@ -171,7 +172,14 @@ Result<ServerCore::Impl::Change> ServerCore::Impl::Plan(ServerValues& values, co
 
 Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const Change& change) {
   Status status;
+  const bool together = values.spec().apply == ps::Apply::kTogether;
+  std::uint64_t round = 0;
+  {
+    const MutexLock lock(state_);
+    round = progress_.version();
+  }
   for (const PushSum& sum : change.sums) {
+    if (together && status.ok()) status = values.KeepBefore(round++, sum.push);
     if (status.ok()) status = values.Apply(sum.push);
   }
   const MutexLock lock(state_);
@@ -216,6 +224,13 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
     answer.pushes = {AppliedPushes()};
   }
   PACELINE_TRY(values->Pull(request));
+  // Who computes a round of trainers that wait for each other needs exactly the state before it.
+  const bool repeats = values->spec().apply == ps::Apply::kTogether &&
+                       request.touch == Touch::kTrain && answer.version == request.min_version + 1;
+  if (repeats && !values->RestoreBefore(request.min_version, request)) {
+    PACELINE_LOG(Warning, "trainer {} repeats round {} with values that have it already",
+                 request.trainer, request.min_version);
+  }
   return answer;
 }
 

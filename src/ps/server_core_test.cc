@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <numeric>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -330,6 +331,35 @@ TEST(ServerCore, StalenessCountsPushesInBetween) {
   }
   servers.Push({.batch = 6, .dense = {}});  // does not say
   EXPECT_THAT(servers[0].StatusNow().staleness.counts, ElementsAre(3, 1, 2));
+}
+
+// It died between its pushes to two servers; this one has its push and all others.
+TEST(ServerCore, ATrainerThatRepeatsARoundGetsWhatItHadThen) {
+  const JobSpec spec = TestJob(Apply::kTogether, 2);
+  TestServers servers(1, {});
+  servers.Begin(spec);
+  CounterRng rng(testing::TestSeed(), Purpose::kTest, 70, 0);
+  std::vector<std::int64_t> ids(kTestIds);
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto pull = [&](std::uint64_t round) {
+    const std::size_t floats = ids.size() * spec.tables[1].options.dim;
+    std::vector<float> values(floats + spec.DenseFloats());
+    const std::span<float> all(values);
+    EXPECT_THAT(servers[0].Pull({.min_version = round,
+                                 .rows = {{1, ids, all.first(floats)}},
+                                 .dense = all.subspan(floats)},
+                                nullptr),
+                IsOk());
+    return values;
+  };
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    const std::vector<float> before = pull(round);
+    for (const std::uint64_t trainer : {0U, 1U}) {
+      servers.Push(RandomPush(spec, trainer, round, rng));
+    }
+    EXPECT_EQ(pull(round), before);
+    EXPECT_NE(pull(round + 1), before);
+  }
 }
 
 }  // namespace

@@ -62,6 +62,11 @@ ServerLink::~ServerLink() {
 Result<ServerLink::Opened> ServerLink::Open(MemoryUse use) {
   const auto deadline = steady_clock::now() + options_.away;
   for (;;) {
+    bool had_values = false;  // before it is asked: meanwhile the first ones may arrive
+    {
+      const MutexLock lock(mutex_);
+      had_values = had_values_;
+    }
     auto connection = net::ConnectTo(loop_, options_.server, options_.name,
                                      {.secret = options_.secret,
                                       .self = {wire::Role::kWorker, Rank(options_.trainer)},
@@ -71,7 +76,7 @@ Result<ServerLink::Opened> ServerLink::Open(MemoryUse use) {
     Status status = connection.status();
     if (connection.ok()) {
       auto opened = Introduce(std::move(*connection), use, deadline);
-      status = opened.ok() ? CheckNothingLost(*opened, deadline) : opened.status();
+      status = opened.ok() ? CheckNothingLost(*opened, had_values, deadline) : opened.status();
       if (status.ok()) return opened;
     }
     const bool again = MayComeBack(status) && !stop_.stop_requested();
@@ -96,12 +101,13 @@ Result<ServerLink::Opened> ServerLink::Introduce(std::unique_ptr<net::Connection
 }
 
 // The server may be another process than before.
-Status ServerLink::CheckNothingLost(const Opened& opened, steady_clock::time_point deadline) {
+Status ServerLink::CheckNothingLost(const Opened& opened, bool had_values,
+                                    steady_clock::time_point deadline) {
   std::uint64_t lease = 0, batches = 0;
   {
     const MutexLock lock(mutex_);
     if (opened.initialised) had_values_ = true;
-    if (had_values_ && acknowledged_.batches == 0 && !opened.initialised) {
+    if (had_values && acknowledged_.batches == 0 && !opened.initialised) {
       return Status::Error(Code::kBadCheckpoint, fmt::format("it has lost its values; {}", kLost));
     }
     lease = acknowledged_.lease;
@@ -126,6 +132,11 @@ Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
   asked_bytes_ = request.size();
   asked_again_.resize((request.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
   std::ranges::copy(request, std::as_writable_bytes(std::span(asked_again_)).begin());
+  if (unanswered_) {  // what comes next on this connection answers something else
+    PACELINE_ASSIGN(Opened opened, Open(MemoryUse::kToTrainer));
+    requests_ = std::move(opened.channel);
+  }
+  unanswered_ = true;
   const Status sent = requests_->Send(kind, request, steady_clock::now() + options_.away);
   if (sent.ok() || !MayComeBack(sent)) return sent;
   return ReopenAndAsk();
@@ -147,7 +158,17 @@ Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>
     if (status.ok() && answer->kind != asked_) {
       status = Status::Error(Code::kProtocol, "an answer to another question");
     }
+    if (answer.ok() && status.code() == Code::kTimeout) {  // the server waits for other trainers
+      if (options_.stopped && options_.stopped()) {
+        unanswered_ = false;
+        return Status::Error(Code::kAborted, "a pull was called off").Wrap(options_.name);
+      }
+      status = requests_->Send(asked_, AsBytes(asked_again_).first(asked_bytes_),
+                               steady_clock::now() + options_.away);
+      if (status.ok()) continue;
+    }
     if (status.ok()) {
+      unanswered_ = false;
       if (asked_ == MessageKind::kInitialise) {
         const MutexLock lock(mutex_);
         had_values_ = true;
@@ -155,8 +176,6 @@ Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>
       return use(answer->payload).Wrap(options_.name);
     }
     if (!MayComeBack(status)) return status.Wrap(options_.name);
-    // A server that waits for other trainers is silent too: it is asked again, and there is an
-    // error only when it cannot be reached.
     PACELINE_TRY(ReopenAndAsk());
   }
 }

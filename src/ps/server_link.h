@@ -34,7 +34,8 @@ struct LinkOptions {
   std::size_t window = 64;                 // pushes that may be unacknowledged
   std::size_t window_bytes = std::size_t{256} << 20;  // the same in bytes; one push always may
   bool shared_memory = true;                          // if the server is on this host
-  std::size_t dense_bytes = 0;  // of this server: the memory has room for them
+  std::size_t dense_bytes = 0;              // of this server: the memory has room for them
+  std::function<bool()> stopped = nullptr;  // a pull that waits for other trainers is kAborted then
 };
 
 // A trainer's way to one server: a connection for requests and one for pushes, each made anew when
@@ -77,7 +78,7 @@ class ServerLink {
   Result<Opened> Open(MemoryUse use);
   Result<Opened> Introduce(std::unique_ptr<net::Connection> connection, MemoryUse use,
                            Deadline deadline) const;
-  Status CheckNothingLost(const Opened& opened, Deadline deadline);
+  Status CheckNothingLost(const Opened& opened, bool had_values, Deadline deadline);
   Status ReopenAndAsk();
   void RunPushes(const std::stop_token& stop);
   void SendPushes(Channel& channel, const std::stop_token& stop);
@@ -97,6 +98,7 @@ class ServerLink {
   MessageKind asked_ = MessageKind::kPull;
   MessageBytes asked_again_;  // what to send when the server comes back
   std::size_t asked_bytes_ = 0;
+  bool unanswered_ = false;  // nobody has taken the answer
 
   Mutex pushing_;  // taken first: one push after the other is written
   Mutex mutex_;

@@ -210,6 +210,43 @@ Status ServerValues::Pull(const PullRequest& request) {
   return {};
 }
 
+Status ServerValues::KeepBefore(std::uint64_t round, const Push& sum) {
+  OldValues old{.round = round, .tables = std::vector<OldRows>(tables_.size()), .dense = {}};
+  for (const TablePart& part : sum.tables) {
+    OldRows& rows = old.tables[part.table];
+    rows.values.resize(part.ids.size() * part.dim);
+    PACELINE_TRY(tables_[part.table]->Pull(part.ids, Touch::kPeek, rows.values));
+    rows.places.reserve(part.ids.size());
+    for (std::size_t i = 0; i < part.ids.size(); ++i) rows.places.emplace(part.ids[i], i);
+  }
+  if (!sum.dense.empty()) {
+    old.dense.resize(dense_.floats());
+    dense_.Read(old.dense);
+  }
+  const MutexLock lock(before_mutex_);
+  before_ = std::move(old);
+  return {};
+}
+
+bool ServerValues::RestoreBefore(std::uint64_t round, const PullRequest& request) const {
+  const MutexLock lock(before_mutex_);
+  if (!before_ || before_->round != round) return false;
+  for (const RowsWanted& wanted : request.rows) {
+    const OldRows& rows = before_->tables[wanted.table];
+    const std::size_t dim = spec_.tables[wanted.table].options.dim;
+    for (std::size_t i = 0; i < wanted.ids.size(); ++i) {
+      const auto found = rows.places.find(wanted.ids[i]);
+      if (found == rows.places.end()) continue;
+      std::ranges::copy(std::span(rows.values).subspan(found->second * dim, dim),
+                        wanted.out.subspan(i * dim, dim).begin());
+    }
+  }
+  if (!request.dense.empty() && !before_->dense.empty()) {
+    std::ranges::copy(before_->dense, request.dense.begin());
+  }
+  return true;
+}
+
 Result<ChangedRows> ServerValues::PullChanged(std::uint64_t trainer, std::uint32_t table,
                                               std::uint64_t call) {
   PACELINE_TRY(CheckTable(table));

@@ -3,10 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "ps/change_payload.h"
 #include "ps/change_recorder.h"
@@ -56,6 +59,14 @@ class ServerValues {
 
   // Fills what `request` asks for and does not wait.
   Status Pull(const PullRequest& request);
+
+  // Of jobs whose trainers are applied together: remembers what `sum`, the sum of round `round`, is
+  // about to change. A trainer that dies between its pushes to two servers has to repeat that round
+  // with what it had then, although one of them has all pushes and is further.
+  Status KeepBefore(std::uint64_t round, const Push& sum);
+  // Puts what was there before `round` into an answer of Pull(). False: nobody knows any more.
+  bool RestoreBefore(std::uint64_t round, const PullRequest& request) const;
+
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
 
   std::uint64_t Rows() const;
@@ -75,6 +86,18 @@ class ServerValues {
   std::vector<std::unique_ptr<Table>> tables_;
   DenseStore dense_;
   ChangeRecorder changes_;
+
+  struct OldRows {
+    std::unordered_map<std::int64_t, std::size_t> places;  // of ids in `values`
+    std::vector<float> values;
+  };
+  struct OldValues {
+    std::uint64_t round = 0;
+    std::vector<OldRows> tables;
+    std::vector<float> dense;
+  };
+  mutable Mutex before_mutex_;
+  std::optional<OldValues> before_ PACELINE_GUARDED_BY(before_mutex_);
 };
 
 }  // namespace paceline::ps
