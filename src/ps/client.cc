@@ -184,6 +184,7 @@ Result<PullAnswer> Client::Pull(const PullRequest& request) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     PullCall call{.trainer = request.trainer,
                   .min_version = request.min_version,
+                  .own_batches = request.own_batches,
                   .touch = request.touch,
                   .dense = !request.dense.empty(),
                   .rows = {}};
@@ -227,7 +228,6 @@ Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled)
     std::vector<std::vector<float>> values(push.tables.size());
     for (std::size_t t = 0; t < push.tables.size(); ++t) {
       const Share& share = shares[t][i];
-      if (share.whole) continue;
       mine.tables[t].ids = share.ids;
       mine.tables[t].values = GatherRows(push.tables[t], share.places, values[t]);
     }

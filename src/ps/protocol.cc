@@ -10,7 +10,7 @@ namespace paceline::ps {
 namespace {
 
 constexpr std::uint32_t kTrain = 1, kDense = 2;
-constexpr std::size_t kPullHeadBytes = 24, kRowsHeadBytes = 16;
+constexpr std::size_t kPullHeadBytes = 32, kRowsHeadBytes = 16;
 constexpr std::uint32_t kMaxTables = 4096;
 
 Status NotOurs(const char* what) {
@@ -25,6 +25,7 @@ MessageBytes EncodePull(const PullCall& call) {
   internal::FieldWriter writer(bytes);
   writer.Number(call.trainer);
   writer.Number(call.min_version);
+  writer.Number(call.own_batches);
   writer.Number((call.touch == Touch::kTrain ? kTrain : 0U) | (call.dense ? kDense : 0U));
   writer.Number(static_cast<std::uint32_t>(call.rows.size()));
   for (const PullCall::Rows& rows : call.rows) {
@@ -41,6 +42,7 @@ Result<PullCall> DecodePull(std::span<const std::byte> message) {
   PullCall call;
   call.trainer = reader.Number<std::uint64_t>();
   call.min_version = reader.Number<std::uint64_t>();
+  call.own_batches = reader.Number<std::uint64_t>();
   const auto flags = reader.Number<std::uint32_t>();
   const auto tables = reader.Number<std::uint32_t>();
   call.touch = (flags & kTrain) != 0 ? Touch::kTrain : Touch::kPeek;

@@ -21,6 +21,7 @@ struct PullCall {
   };
   std::uint64_t trainer = 0;
   std::uint64_t min_version = 0;
+  std::uint64_t own_batches = 0;
   Touch touch = Touch::kTrain;
   bool dense = false;
   std::vector<Rows> rows;

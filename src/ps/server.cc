@@ -102,8 +102,10 @@ class Session {
         call.dense ? static_cast<std::size_t>(core_.StatusNow().dense_floats) : 0;
     const std::span<float> answer = AnswerMemory(kPulledHeadBytes / sizeof(float) + floats + dense);
     std::span<float> free = answer.subspan(kPulledHeadBytes / sizeof(float));
-    PullRequest request{
-        .trainer = call.trainer, .min_version = call.min_version, .touch = call.touch};
+    PullRequest request{.trainer = call.trainer,
+                        .min_version = call.min_version,
+                        .own_batches = call.own_batches,
+                        .touch = call.touch};
     request.rows.reserve(call.rows.size());
     for (const PullCall::Rows& rows : call.rows) {
       const std::size_t count = rows.ids.size() * spec_.tables[rows.table].options.dim;

@@ -196,13 +196,16 @@ Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const
   return {};
 }
 
-Status ServerCore::Impl::Await(std::uint64_t version, const std::function<bool()>& stopped) {
+Status ServerCore::Impl::Await(const PullRequest& request, const std::function<bool()>& stopped) {
   for (;;) {
     if (stopped && stopped()) return Status::Error(Code::kAborted, "a pull was called off");
     const MutexLock lock(state_);
     if (interrupted_) return Status::Error(Code::kAborted, "the server stops");
     PACELINE_TRY(failure_);
-    if (progress_.version() >= version) return {};
+    if (progress_.version() >= request.min_version &&
+        (request.own_batches == 0 || progress_.NextBatch(request.trainer) >= request.own_batches)) {
+      return {};
+    }
     changed_.wait_for(state_, kAskStopped);
   }
 }
@@ -210,13 +213,11 @@ Status ServerCore::Impl::Await(std::uint64_t version, const std::function<bool()
 Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
                                           const std::function<bool()>& stopped) {
   PACELINE_ASSIGN(ServerValues* const values, Ready());
-  if (request.min_version > 0) {
-    if (values->spec().trainers == 0) {
-      return Status::Error(Code::kInvalidArgument,
-                           "a pull that waits for all trainers, and nobody knows how many");
-    }
-    PACELINE_TRY(Await(request.min_version, stopped));
+  if (request.min_version > 0 && values->spec().trainers == 0) {
+    return Status::Error(Code::kInvalidArgument,
+                         "a pull that waits for all trainers, and nobody knows how many");
   }
+  PACELINE_TRY(Await(request, stopped));
   PullAnswer answer;
   {
     const MutexLock lock(state_);

@@ -58,7 +58,7 @@ class ServerCore::Impl {
       PACELINE_REQUIRES(writer_);
   Status Apply(ServerValues& values, const ps::Push& push, const Change& change)
       PACELINE_REQUIRES(writer_);
-  Status Await(std::uint64_t version, const std::function<bool()>& stopped);
+  Status Await(const PullRequest& request, const std::function<bool()>& stopped);
   std::uint64_t AppliedPushes() const PACELINE_REQUIRES(state_) {
     return progress_.pushes() - waiting_pushes_;
   }

@@ -21,6 +21,9 @@ struct PullRequest {
   std::uint64_t trainer = 0;  // who asks
   // Waits until every trainer's batches below this are applied. 0: does not wait.
   std::uint64_t min_version = 0;
+  // Waits until so many batches of lease `trainer` are applied: its own pushes travel another way
+  // than its pulls, and nothing else bounds how far they lag behind. 0: does not wait.
+  std::uint64_t own_batches = 0;
   Touch touch = Touch::kTrain;
   std::vector<RowsWanted> rows;
   std::span<float> dense;  // the whole dense buffer of the store, or nothing

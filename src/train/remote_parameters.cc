@@ -93,7 +93,7 @@ std::vector<float> RemoteParameters::CopyDense() const {
 Result<Step> RemoteParameters::Start() {
   PACELINE_TRY(store_.Initialise(CopyDense()));
   PACELINE_ASSIGN(const std::uint64_t next, store_.NextBatch(options_.rank));
-  PACELINE_TRY(Pull(options_.mode == RemoteMode::kSync ? next : 0));
+  PACELINE_TRY(Pull(options_.mode == RemoteMode::kSync ? next : 0, 0));
   TakeDense();
   return Step(std::min(next * options_.steps_per_round, options_.total_steps));
 }
@@ -107,7 +107,7 @@ std::uint64_t RemoteParameters::Rounds() const {
   return (options_.total_steps + options_.steps_per_round - 1) / options_.steps_per_round;
 }
 
-Status RemoteParameters::Pull(std::uint64_t min_version) {
+Status RemoteParameters::Pull(std::uint64_t min_version, std::uint64_t own_batches) {
   PACELINE_ASSIGN(
       ps::PullAnswer answer,
       store_.Pull(
@@ -144,7 +144,7 @@ Status RemoteParameters::Hand(ps::Push push, std::span<const float> dense) {
   push.dense = dense;
   PACELINE_TRY(store_.Push(push, pushes_));
   const std::uint64_t done = push.batch + 1;
-  PACELINE_TRY(Pull(options_.staleness >= done ? 0 : done - options_.staleness));
+  PACELINE_TRY(Pull(options_.staleness >= done ? 0 : done - options_.staleness, done));
   TakeDense();
   return {};
 }
@@ -157,7 +157,7 @@ Status RemoteParameters::ExchangeSync(ps::Push push, std::vector<float> dense,
                     dense.end() - kReportFloats);
   push.dense = dense;
   PACELINE_TRY(store_.Push(push, pushes_));
-  PACELINE_TRY(Pull(push.batch + 1));
+  PACELINE_TRY(Pull(push.batch + 1, 0));
   TakeDense();
   const std::span<const float> sums = std::span(dense_).last(kReportFloats);
   report = {.loss = sums[0],
@@ -177,12 +177,10 @@ Status RemoteParameters::ExchangeDifferences(ps::Push push) {
   push.deltas = true;
   push.dense = difference;
   PACELINE_TRY(store_.Push(push, {}));
-  // Pushes overtake no pull: what comes back has ours in it already.
-  PACELINE_TRY(store_.Flush());
   const auto share = 1.0F / static_cast<float>(options_.trainers);
   std::vector<float> own(y.size());
   for (std::size_t i = 0; i < y.size(); ++i) own[i] = y[i] + difference[i] * share;
-  PACELINE_TRY(Pull(0));
+  PACELINE_TRY(Pull(0, push.batch + 1));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += dense_[i] - own[i];
   std::span<const float> from = x;
   ReadTensors(from, params_);
@@ -227,7 +225,7 @@ Status RemoteParameters::Exchange(Step step, double learning_rate, const Gradien
 
 Status RemoteParameters::Finish(bool of_all_trainers) {
   PACELINE_TRY(store_.Flush());
-  PACELINE_TRY(Pull(of_all_trainers ? Rounds() : 0));
+  PACELINE_TRY(Pull(of_all_trainers ? Rounds() : 0, 0));
   TakeDense();
   return {};
 }

@@ -80,7 +80,7 @@ class RemoteParameters {
   Status Hand(ps::Push push, std::span<const float> dense);
   Status ExchangeSync(ps::Push push, std::vector<float> dense, RemoteReport& report);
   Status ExchangeDifferences(ps::Push push);
-  Status Pull(std::uint64_t min_version);
+  Status Pull(std::uint64_t min_version, std::uint64_t own_batches);
   void TakeDense();
   std::vector<float> CopyDense() const;
 
