@@ -52,7 +52,9 @@ class ServerExportTest : public ::testing::Test {
                                         .load_from = {}});
       ASSERT_THAT(core, IsOk());
       Fill(**core, servers, i);
-      if (stopped) ASSERT_THAT((*core)->Snapshot(), IsOk());
+      if (stopped) {
+        ASSERT_THAT((*core)->Snapshot(), IsOk());
+      }
     }
   }
   static void Fill(ps::ServerCore& core, std::uint32_t servers, std::uint32_t index) {

@@ -36,7 +36,9 @@ class ServerFoldersTest : public ::testing::Test {
       ps::JobSpec job{.fingerprint = "test"};
       job.tables.push_back({.options = {.name = "words", .dim = 2}});
       ASSERT_THAT((*core)->Configure(job), IsOk());
-      if (stopped) ASSERT_THAT((*core)->Snapshot(), IsOk());
+      if (stopped) {
+        ASSERT_THAT((*core)->Snapshot(), IsOk());
+      }
       WriteRecord(i, servers);
     }
   }
