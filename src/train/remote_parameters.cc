@@ -108,10 +108,11 @@ std::uint64_t RemoteParameters::Rounds() const {
 }
 
 Status RemoteParameters::Pull(std::uint64_t min_version, std::uint64_t own_batches) {
-  PACELINE_ASSIGN(
-      ps::PullAnswer answer,
-      store_.Pull(
-          {.trainer = options_.rank, .min_version = min_version, .rows = {}, .dense = dense_}));
+  PACELINE_ASSIGN(ps::PullAnswer answer, store_.Pull({.trainer = options_.rank,
+                                                      .min_version = min_version,
+                                                      .own_batches = own_batches,
+                                                      .rows = {},
+                                                      .dense = dense_}));
   pushes_ = std::move(answer.pushes);
   return {};
 }
