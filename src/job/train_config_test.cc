@@ -94,7 +94,7 @@ TEST(Resolve, NamesTheServerFlagThatIsWrong) {
       {[](auto& c) { c.workers = 4, c.min_workers = 2, c.mode = "ssp"; }, "--mode ssp waits"},
       {[](auto& c) { c.workers = 2, c.shards = 6; }, "--workers 2 times a power of two"},
       {[](auto& c) { c.workers = 2, c.shards = 5; }, "--workers 2 times a power of two"},
-      {[](auto& c) { c.mode = "geo"; }, "goes with --optimizer sgd, not adam"},
+      {[](auto& c) { c.mode = "geo"; }, "--optimizer sgd without --momentum, not adam"},
       {[](auto& c) { c.delay_compensation = 0.1; }, "--delay-compensation goes with --mode async"},
       {[](auto& c) { c.start_workers = 2; }, "--start-workers, --store and --chaos"},
   };

@@ -200,12 +200,11 @@ Status ServerCore::Impl::Await(const PullRequest& request, const std::function<b
   for (;;) {
     if (stopped && stopped()) return Status::Error(Code::kAborted, "a pull was called off");
     const MutexLock lock(state_);
-    if (interrupted_) return Status::Error(Code::kAborted, "the server stops");
     PACELINE_TRY(failure_);
-    if (progress_.version() >= request.min_version &&
-        (request.own_batches == 0 || progress_.NextBatch(request.trainer) >= request.own_batches)) {
-      return {};
-    }
+    const bool own_applied =
+        request.own_batches == 0 || progress_.NextBatch(request.trainer) >= request.own_batches;
+    if (own_applied && progress_.version() >= request.min_version) return {};
+    if (interrupted_) return Status::Error(Code::kAborted, "the server stops");
     changed_.wait_for(state_, kAskStopped);
   }
 }

@@ -42,7 +42,9 @@ TEST_F(ServerFaultsTest, KilledProcessesChangeNothing) {
     SCOPED_TRACE(fmt::format("{} with {}\n{}", mode, chaos, result.err));
     EXPECT_THAT(result.err, HasSubstr("starting it again"));
     const nlohmann::json json = ExpectComplete(result, run, kTrainers * kSteps);
-    if (std::string_view(mode) == "sync") EXPECT_EQ(json["params_hash"], expected);
+    if (std::string_view(mode) == "sync") {
+      EXPECT_EQ(json["params_hash"], expected);
+    }
   }
 }
 
