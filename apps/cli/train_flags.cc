@@ -120,6 +120,9 @@ void AddServers(CLI::App& app, TrainConfig& config) {
                     "Of mode half-async: batches that a trainer merges before it pushes");
   group->add_option("--delay-compensation", config.delay_compensation,
                     "Of mode async: lambda of DC-ASGD (default: off)");
+  group->add_flag("--pull-ahead", config.pull_ahead,
+                  "Pull the next batch's parameters while one is computed: faster where servers "
+                  "are far away, at the price of gradients that are one batch older");
   group->add_option("--wal", config.wal,
                     "What a server logs before it acknowledges a push: always, group (several "
                     "pushes together) or off");

@@ -24,7 +24,7 @@ struct TrainerContext {
   ps::Store& store;                        // of a job that was configured with `spec`
   const ps::JobSpec& spec;                 // of DescribeJob()
   std::function<Status()> save = nullptr;  // makes the state durable; none: servers see to it
-  bool pull_ahead = false;                 // the store is far enough away for that to pay
+  bool pull_ahead = false;                 // one round, where the mode allows it
 };
 
 // One trainer's part of a run, from where the store says that it stands to the end or to a stop

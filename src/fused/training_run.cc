@@ -57,8 +57,9 @@ Result<RunSummary> TrainWithServers(const TrainConfig& config, const RunEnvironm
   if (place.rank == 0) {
     PACELINE_ASSIGN(log, RunLog::Open(config, environment, RunLog::Lock::kLauncher));
   }
-  return RunTrainer(config, environment, model,
-                    {.place = place, .store = *store, .spec = spec, .pull_ahead = true}, *log);
+  return RunTrainer(
+      config, environment, model,
+      {.place = place, .store = *store, .spec = spec, .pull_ahead = config.pull_ahead}, *log);
 }
 
 }  // namespace paceline::fused

@@ -89,7 +89,8 @@ Status CheckWorkers(const TrainConfig& config) {
 auto ServerFields(const TrainConfig& config) {
   return std::tuple(config.mode, config.servers, config.wal, config.wal_group_ms,
                     config.table_store, config.table_memory_mb, config.staleness, config.geo_steps,
-                    config.merge, config.delay_compensation, config.server_timeout);
+                    config.merge, config.delay_compensation, config.pull_ahead,
+                    config.server_timeout);
 }
 
 Status CheckServerRanges(const TrainConfig& config) {
@@ -146,6 +147,13 @@ Status CheckServers(const TrainConfig& config) {
   if (config.clip_norm != 0) {
     return wrong(
         "--clip-norm needs the sum of all gradients, which with --strategy ps no trainer sees");
+  }
+  if (config.pull_ahead && (!config.Fused() || config.mode == "sync" || config.mode == "geo" ||
+                            config.delay_compensation != 0)) {
+    return wrong(
+        "--pull-ahead goes with models with tables in --mode async, half-async and ssp, and "
+        "without "
+        "--delay-compensation");
   }
   if (config.delay_compensation != 0 && config.mode != "async") {
     return wrong(fmt::format("--delay-compensation goes with --mode async, not {}", config.mode));
@@ -309,6 +317,7 @@ std::string ToToml(const TrainConfig& config) {
     number("geo-steps", config.geo_steps);
     number("merge", config.merge);
     number("delay-compensation", config.delay_compensation);
+    number("pull-ahead", config.pull_ahead);
     number("server-timeout", config.server_timeout);
   }
   text("engine", config.engine);

@@ -49,6 +49,7 @@ struct TrainConfig {
   std::uint64_t geo_steps = 100;       // of mode geo: batches between exchanges
   std::uint64_t merge = 4;             // of mode half-async: batches that a trainer merges
   double delay_compensation = 0;       // of mode async: lambda of DC-ASGD; 0: off
+  bool pull_ahead = false;             // of models with tables: one round ahead, and so staler
   double server_timeout = 60;          // seconds that trainers wait for a server that is away
   std::string bind;                    // address to listen on; empty: chosen
   std::int64_t shards = 0;             // 0: as many as workers
