@@ -118,7 +118,7 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
   options.server = [&](std::uint64_t index, const std::string& bind) {
     const std::string place = bind.empty() ? "127.0.0.1:0" : bind;
     auto command = ServerCommand(ExecutableDirectory(), config, index, servers, place);
-    if (!load_from.empty()) command.push_back("--load-from");
+    if (!load_from.empty()) command.emplace_back("--load-from");
     command.insert(command.end(), load_from.begin(), load_from.end());
     return job::ChildSpec{.argv = std::move(command),
                           .environment = server_environment,

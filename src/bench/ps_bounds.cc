@@ -83,8 +83,8 @@ Result<MoveBounds> MoveBounds::Make(std::size_t bytes) {
   PACELINE_ASSIGN(auto memory, net::SharedMemory::Create(bytes));
   PACELINE_ASSIGN(TcpPair tcp, ConnectLoopback());
   std::vector<std::byte> from(bytes, std::byte{1}), to(bytes, std::byte{2});
-  MoveBounds bounds(std::unique_ptr<State>(
-      new State{std::move(from), std::move(to), std::move(memory), std::move(tcp)}));
+  MoveBounds bounds(std::make_unique<State>(
+      State{std::move(from), std::move(to), std::move(memory), std::move(tcp)}));
   bounds.Memory();  // touches the shared pages
   return bounds;
 }

@@ -101,7 +101,8 @@ class Trainer {
     std::unique_ptr<Trainer> trainer(new Trainer(config, index));
     const ps::JobSpec job = DescribeJob(config);
     for (int way = 0; way < kWays; ++way) {
-      const auto lease = static_cast<std::uint64_t>(index * kWays + way);
+      const auto lease =
+          static_cast<std::uint64_t>(index) * kWays + static_cast<std::uint64_t>(way);
       PACELINE_ASSIGN(auto client,
                       ps::Client::Connect(trainer->loop_, {.servers = servers.endpoints(),
                                                            .secret = servers.secret(),
