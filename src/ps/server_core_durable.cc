@@ -56,8 +56,9 @@ void ServerCore::Impl::WhenDurable(std::uint64_t record, std::function<void(cons
 // The newest snapshot, then what the log has behind it.
 Status ServerCore::Impl::Recover() {
   const MutexLock writing(writer_);
+  if (options_.folder.empty() && options_.load_from.empty()) return {};  // memory only
   disk::FileSystem* const fs = options_.file_system;
-  if (fs == nullptr && !(options_.folder.empty() && options_.load_from.empty())) {
+  if (fs == nullptr) {
     return Status::Error(Code::kInvalidArgument, "a folder needs a file system");
   }
   std::uint64_t first = 1;

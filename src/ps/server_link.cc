@@ -137,7 +137,7 @@ Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
     requests_ = std::move(opened.channel);
   }
   unanswered_ = true;
-  const Status sent = requests_->Send(kind, request, steady_clock::now() + options_.away);
+  Status sent = requests_->Send(kind, request, steady_clock::now() + options_.away);
   if (sent.ok() || !MayComeBack(sent)) return sent;
   return ReopenAndAsk();
 }
