@@ -12,6 +12,18 @@ using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
 
+// What a run keeps as its config.toml is what --resume finds.
+void ExpectReadsBack(const job::TrainConfig& config) {
+  const testing::TempDir dir;
+  testing::WriteFile(dir / "config.toml", job::ToToml(config));
+  const auto again = ParseTrainArguments({"--resume", "--run", dir.path().string()});
+  ASSERT_THAT(again, IsOk());
+  job::TrainConfig expected = config;
+  expected.resume = true;
+  expected.run = dir.path().string();
+  EXPECT_EQ(again->config, expected);
+}
+
 TEST(ParseTrainArguments, FlagsReachTheConfig) {
   const auto request = ParseTrainArguments(
       {"vgg16", "--batch", "64", "--lr=0.5", "--reproducible", "--steps", "7", "--json"});
@@ -115,14 +127,7 @@ TEST(ParseTrainArguments, TheRecordedConfigReadsBackUnchanged) {
                                              "16",
                                              "--checkpoint-required"});
   ASSERT_THAT(original, IsOk());
-  const testing::TempDir dir;
-  testing::WriteFile(dir / "config.toml", job::ToToml(original->config));
-  const auto again = ParseTrainArguments({"--resume", "--run", dir.path().string()});
-  ASSERT_THAT(again, IsOk());
-  job::TrainConfig expected = original->config;
-  expected.resume = true;
-  expected.run = dir.path().string();
-  EXPECT_EQ(again->config, expected);
+  ExpectReadsBack(original->config);
 }
 
 TEST(ParseTrainArguments, TheFlagsOfServersReadBackUnchanged) {
@@ -133,17 +138,10 @@ TEST(ParseTrainArguments, TheFlagsOfServersReadBackUnchanged) {
                            "5",           "--table-store",     "rocksdb", "--geo-steps",
                            "6",           "--table-memory-mb", "7",       "--merge",
                            "8",           "--restarts",        "9",       "--delay-compensation",
-                           "0.25",        "--server-timeout",  "1.5"});
+                           "0.25",        "--server-timeout",  "1.5",     "--pull-ahead"});
   ASSERT_THAT(original, IsOk());
   EXPECT_EQ(original->config.servers, 3);
-  const testing::TempDir dir;
-  testing::WriteFile(dir / "config.toml", job::ToToml(original->config));
-  const auto again = ParseTrainArguments({"--resume", "--run", dir.path().string()});
-  ASSERT_THAT(again, IsOk());
-  job::TrainConfig expected = original->config;
-  expected.resume = true;
-  expected.run = dir.path().string();
-  EXPECT_EQ(again->config, expected);
+  ExpectReadsBack(original->config);
 }
 
 TEST(ParseTrainArguments, ResumeMayChangeTheEnd) {

@@ -1,9 +1,8 @@
 #include "job/launch_environment.h"
 
-#include <map>
-
 #include <gmock/gmock.h>
 
+#include "job/launch_test_util.h"
 #include "testing/status_matchers.h"
 
 namespace paceline::job {
@@ -12,20 +11,6 @@ namespace {
 using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
-
-using Variables = std::map<std::string, std::string>;
-
-Result<std::optional<LaunchEnvironment>> Recognize(const Variables& variables) {
-  return RecognizeLaunch([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
-}
-
-Variables With(Variables variables, const Variables& more) {
-  for (const auto& [name, value] : more) variables[name] = value;
-  return variables;
-}
 
 const Variables kTorchrun{{"RANK", "1"},
                           {"WORLD_SIZE", "4"},

@@ -1,9 +1,8 @@
 // Environments with parameter servers.
-#include <map>
-
 #include <gmock/gmock.h>
 
 #include "job/launch_environment.h"
+#include "job/launch_test_util.h"
 #include "testing/status_matchers.h"
 
 namespace paceline::job {
@@ -13,20 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
-
-using Variables = std::map<std::string, std::string>;
-
-Result<std::optional<LaunchEnvironment>> Recognize(const Variables& variables) {
-  return RecognizeLaunch([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
-}
-
-Variables With(Variables variables, const Variables& more) {
-  for (const auto& [name, value] : more) variables[name] = value;
-  return variables;
-}
 
 const Variables kPaddleServer{{"TRAINING_ROLE", "PSERVER"},
                               {"PADDLE_PSERVERS_IP_PORT_LIST", "10.0.0.1:7164,10.0.0.2:7164"},

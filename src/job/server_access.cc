@@ -26,8 +26,12 @@ Result<std::unique_ptr<ps::Store>> ConnectToServers(net::Loop& loop, const Train
       .trainer = launch.rank.value(),
       .job = job,
       .away = std::chrono::milliseconds(std::llround(config.server_timeout * 1000)),
-      .shared_memory = config.shared_memory != "off",
-      .stopped = [] { return StopRequested() != 0; }};
+      .shared_memory = config.shared_memory != "off"};
+  // Synchronous trainers of torch models agree on the step after which they stop, and wait for each
+  // other until then.
+  if (config.Fused() || config.mode != "sync") {
+    options.stopped = [] { return StopRequested() != 0; };
+  }
   options.servers.reserve(launch.servers.size());
   for (const std::string& text : launch.servers) {
     PACELINE_ASSIGN(net::Endpoint server, net::ParseEndpoint(text));

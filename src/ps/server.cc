@@ -58,7 +58,9 @@ class Session {
   Status Configure(std::span<const std::byte> payload) {
     PACELINE_ASSIGN(spec_, DecodeJobSpec(payload));
     PACELINE_TRY(core_.Configure(spec_));
-    AnswerNumbers(MessageKind::kConfigure, {core_.StatusNow().initialised ? 1U : 0U});
+    const ServerStatus status = core_.StatusNow();
+    dense_floats_ = static_cast<std::size_t>(status.dense_floats);
+    AnswerNumbers(MessageKind::kConfigure, {status.initialised ? 1U : 0U});
     return {};
   }
 
@@ -98,8 +100,7 @@ class Session {
       }
       floats += rows.ids.size() * spec_.tables[rows.table].options.dim;
     }
-    const std::size_t dense =
-        call.dense ? static_cast<std::size_t>(core_.StatusNow().dense_floats) : 0;
+    const std::size_t dense = call.dense ? dense_floats_ : 0;
     const std::span<float> answer = AnswerMemory(kPulledHeadBytes / sizeof(float) + floats + dense);
     std::span<float> free = answer.subspan(kPulledHeadBytes / sizeof(float));
     PullRequest request{.trainer = call.trainer,
@@ -149,7 +150,8 @@ class Session {
 
   ServerCore& core_;
   const std::shared_ptr<Channel> channel_;
-  JobSpec spec_;
+  JobSpec spec_;                  // once configured
+  std::size_t dense_floats_ = 0;  // of this server, likewise
   std::vector<float> answer_;
 };
 

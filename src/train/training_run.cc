@@ -237,13 +237,16 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
     const Instant started = environment_.clock.Now();
     const job::PhaseTimes phases_before = trainer_->phases();
     const std::uint64_t samples_before = position_.samples;
-    PACELINE_ASSIGN(const StepOutcome outcome, trainer_->RunStep({.step = step,
-                                                                  .samples = SamplesOf(step),
-                                                                  .learning_rate = learning_rate,
-                                                                  .link = link_,
-                                                                  .stop = ShouldStopAll(),
-                                                                  .view_ends = ViewShouldEnd()},
-                                                                 next));
+    auto stepped = trainer_->RunStep({.step = step,
+                                      .samples = SamplesOf(step),
+                                      .learning_rate = learning_rate,
+                                      .link = link_,
+                                      .stop = ShouldStopAll(),
+                                      .view_ends = ViewShouldEnd()},
+                                     next);
+    // The others stopped first: they will not push what this step waits for.
+    if (remote_ && stepped.status().code() == Code::kAborted && Stopping()) break;
+    PACELINE_ASSIGN(const StepOutcome outcome, std::move(stepped));
     agreed_to_stop_ = outcome.stop;
     const std::chrono::nanoseconds took = environment_.clock.Now() - started;
     if (environment_.trace != nullptr) TraceReductions();
