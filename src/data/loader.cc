@@ -1,8 +1,6 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <array>
-#include <new>
 #include <system_error>
 #include <utility>
 
@@ -15,22 +13,12 @@ namespace paceline::data {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector register
-
-Status ReadInto(const Dataset& dataset, std::uint64_t index, const CropFlip& window,
-                BatchBuffer& buffer, std::size_t slot) {
-  std::array<std::uint8_t, kImagePixels> image;
-  PACELINE_TRY(dataset.Read(index, image, buffer.Label(slot)));
-  Normalize(image, window, buffer.Image(slot));
-  return {};
-}
-
-Status Validate(const Dataset& dataset, const algo::BatchPlan& plan, const LoaderOptions& options) {
+Status Validate(const BatchSource& source, const algo::BatchPlan& plan, const LoaderOptions& options) {
   PACELINE_TRY(plan.Validate());
-  if (plan.dataset_size != dataset.size()) {
+  if (plan.dataset_size != source.size()) {
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("a plan for {} samples on a data set of {}", plan.dataset_size,
-                                     dataset.size()));
+                                     source.size()));
   }
   if (options.first_shard > options.end_shard || options.end_shard.value() > plan.shards) {
     return Status::Error(Code::kInvalidArgument,
@@ -56,59 +44,27 @@ std::uint64_t BatchCount(const algo::BatchPlan& plan, const LoaderOptions& optio
 
 }  // namespace
 
-Result<BatchBuffer> BatchBuffer::Create(std::size_t capacity) {
-  BatchBuffer buffer;
-  const std::size_t bytes = capacity * kImagePixels * sizeof(float);
-  static_assert(kImagePixels * sizeof(float) % kAlignment == 0, "aligned_alloc wants multiples");
-  buffer.images_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
-  try {
-    buffer.labels_.resize(capacity);
-  } catch (const std::bad_alloc&) {
-    buffer.images_.reset();
-  }
-  if (buffer.images_ == nullptr) {
-    return Status::Error(Code::kUnavailable,
-                         fmt::format("no memory for a batch of {} samples", capacity));
-  }
-  return buffer;
-}
-
-void BatchBuffer::Resize(std::size_t count) {
-  PACELINE_CHECK(count <= labels_.size(), "a batch beyond its buffer");
-  batch.count = count;
-  batch.images = {images_.get(), count * kImagePixels};
-  batch.labels = {labels_.data(), count};
-}
-
-std::span<float> BatchBuffer::Image(std::size_t i) {
-  return {images_.get() + i * kImagePixels, kImagePixels};
-}
-
-Result<std::unique_ptr<BatchLoader>> BatchLoader::Create(const Dataset& dataset,
+Result<std::unique_ptr<BatchLoader>> BatchLoader::Create(const BatchSource& source,
                                                          const algo::BatchPlan& plan,
                                                          const LoaderOptions& options) {
-  PACELINE_TRY(Validate(dataset, plan, options));
+  PACELINE_TRY(Validate(source, plan, options));
   const std::uint64_t pool = std::min(
       static_cast<std::uint64_t>(options.depth) * OwnedShards(options), BatchCount(plan, options));
-  std::vector<BatchBuffer> buffers;
-  for (std::uint64_t i = 0; i < pool; ++i) {
-    PACELINE_ASSIGN(BatchBuffer buffer, BatchBuffer::Create(plan.batch));
-    buffers.push_back(std::move(buffer));
-  }
-  std::unique_ptr<BatchLoader> loader(new BatchLoader(dataset, plan, options, std::move(buffers)));
+  std::unique_ptr<BatchLoader> loader(
+      new BatchLoader(source, plan, options, static_cast<std::size_t>(pool)));
   PACELINE_TRY(loader->Start());
   return loader;
 }
 
-BatchLoader::BatchLoader(const Dataset& dataset, const algo::BatchPlan& plan,
-                         const LoaderOptions& options, std::vector<BatchBuffer> buffers)
-    : dataset_(dataset),
+BatchLoader::BatchLoader(const BatchSource& source, const algo::BatchPlan& plan,
+                         const LoaderOptions& options, std::size_t buffers)
+    : source_(source),
       plan_(plan),
       options_(options),
       owned_shards_(OwnedShards(options)),
       end_(BatchCount(plan, options)),
-      buffers_(std::move(buffers)),
-      states_(buffers_.size()) {}
+      buffers_(buffers),
+      states_(buffers) {}
 
 BatchLoader::~BatchLoader() {
   for (std::jthread& thread : threads_) thread.request_stop();
@@ -152,16 +108,16 @@ Status BatchLoader::Fill(const std::stop_token& stop, std::uint64_t sequence,
   const algo::PositionRange range = plan_.ShardRange(batch.step, batch.shard);
   batch.first_position = range.begin;
   batch.epoch = plan_.EpochOf(range.begin);
-  buffer.Resize(range.count);
+  batch.count = range.count;
   const std::uint64_t step_begin = batch.step.value() * plan_.GlobalBatch();
+  std::vector<SampleRef> samples(range.count);
   for (std::size_t i = 0; i < range.count; ++i) {
-    if (stop.stop_requested()) return Status::Error(Code::kAborted, "the loader is closing");
     const std::uint64_t position = range.begin + i;
-    const CropFlip window =
-        DrawCropFlip(options_.augment, plan_.seed, batch.step.value(), position - step_begin);
-    PACELINE_TRY(ReadInto(dataset_, plan_.SampleAt(position), window, buffer, i));
+    samples[i] = {plan_.SampleAt(position), position - step_begin};
   }
-  return {};
+  return source_.Fill(
+      {.samples = samples, .training = true, .seed = plan_.seed, .step = batch.step, .stop = stop},
+      buffer);
 }
 
 void BatchLoader::Publish(std::uint64_t sequence, const Status& status) {
@@ -193,25 +149,22 @@ Result<const Batch*> BatchLoader::Next(std::stop_token stop) {
   return batch;
 }
 
-Result<EvalBatches> EvalBatches::Create(const Dataset& dataset, std::size_t batch,
+Result<EvalBatches> EvalBatches::Create(const BatchSource& source, std::size_t batch,
                                         const EvalShare& share) {
   if (batch == 0) return Status::Error(Code::kInvalidArgument, "a batch of 0 samples");
-  const auto capacity = static_cast<std::size_t>(
-      std::min<std::uint64_t>(batch, std::max<std::uint64_t>(1, dataset.size())));
-  PACELINE_ASSIGN(BatchBuffer buffer, BatchBuffer::Create(capacity));
-  return EvalBatches(dataset, capacity, std::move(buffer), share);
+  return EvalBatches(source, batch, share);
 }
 
 Result<const Batch*> EvalBatches::Next() {
-  if (next_ >= dataset_->size()) return nullptr;
-  const std::uint64_t rest = dataset_->size() - next_;
+  if (next_ >= source_->size()) return nullptr;
+  const std::uint64_t rest = source_->size() - next_;
   Batch& batch = buffer_.batch;
   batch.step = Step(next_ / capacity_);
   batch.first_position = next_;
-  buffer_.Resize(std::min<std::uint64_t>(capacity_, rest));
-  for (std::size_t i = 0; i < batch.count; ++i) {
-    PACELINE_TRY(ReadInto(*dataset_, next_ + i, CropFlip{}, buffer_, i));
-  }
+  batch.count = static_cast<std::size_t>(std::min<std::uint64_t>(capacity_, rest));
+  samples_.resize(batch.count);
+  for (std::size_t i = 0; i < batch.count; ++i) samples_[i] = {next_ + i, i};
+  PACELINE_TRY(source_->Fill({.samples = samples_, .step = batch.step}, buffer_));
   next_ += capacity_ * stride_;
   const Batch* lent = &batch;
   return lent;

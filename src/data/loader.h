@@ -2,9 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <span>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -13,47 +11,11 @@
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "data/augment.h"
-#include "data/dataset.h"
+#include "data/batch.h"
 
 namespace paceline::data {
 
-// The samples of one shard of one step, ready for the model. The reader may overwrite the images.
-struct Batch {
-  Step step;
-  ShardId shard;
-  std::uint64_t first_position = 0;      // in the run, see algo::BatchPlan
-  std::uint64_t epoch = 0;               // of the first position; a batch may cross into the next
-  std::size_t count = 0;                 // 0 for the empty shards of the last step
-  std::span<float> images;               // count x 3 x 32 x 32, 64-byte aligned
-  std::span<const std::int64_t> labels;  // count
-};
-
-// Memory of one batch, allocated once and filled many times. Thread-compatible.
-class BatchBuffer {
- public:
-  // kUnavailable when there is not enough memory.
-  static Result<BatchBuffer> Create(std::size_t capacity);
-
-  Batch batch;
-
-  // Points the batch at its first `count` samples; count <= capacity.
-  void Resize(std::size_t count);
-  std::span<float> Image(std::size_t i);
-  std::int64_t& Label(std::size_t i) { return labels_[i]; }
-
- private:
-  struct Free {
-    void operator()(float* memory) const { std::free(memory); }
-  };
-  BatchBuffer() = default;
-
-  std::unique_ptr<float[], Free> images_;
-  std::vector<std::int64_t> labels_;
-};
-
 struct LoaderOptions {
-  Augment augment = Augment::kStandard;
   Step first_step;
   ShardId first_shard;
   ShardId end_shard;  // this worker owns [first_shard, end_shard); may be empty
@@ -61,14 +23,14 @@ struct LoaderOptions {
   int depth = 2;  // steps in memory, the one being used included
 };
 
-// Reads, augments and normalises ahead of training: one Batch for each owned shard of each step, in
-// order of (step, shard), the same bytes for every number of threads and every depth. Memory is a
-// fixed pool of depth x owned shards buffers; nothing is allocated per step.
-// One consumer thread calls Next; own threads fill. Borrows the data set, which must outlive it.
+// Prepares batches ahead of training: one for each owned shard of each step, in order of (step,
+// shard), the same bytes for every number of threads and every depth. Memory is a fixed pool of
+// depth x owned shards buffers.
+// One consumer thread calls Next; own threads fill. Borrows the source, which must outlive it.
 // The destructor stops and joins at once, whatever the state. Does not know who owns other shards.
 class BatchLoader {
  public:
-  static Result<std::unique_ptr<BatchLoader>> Create(const Dataset& dataset,
+  static Result<std::unique_ptr<BatchLoader>> Create(const BatchSource& source,
                                                      const algo::BatchPlan& plan,
                                                      const LoaderOptions& options);
   ~BatchLoader();
@@ -81,8 +43,8 @@ class BatchLoader {
   Result<const Batch*> Next(std::stop_token stop) PACELINE_EXCLUDES(mu_);
 
  private:
-  BatchLoader(const Dataset& dataset, const algo::BatchPlan& plan, const LoaderOptions& options,
-              std::vector<BatchBuffer> buffers);
+  BatchLoader(const BatchSource& source, const algo::BatchPlan& plan, const LoaderOptions& options,
+              std::size_t buffers);
   Status Start();
   void Produce(const std::stop_token& stop) PACELINE_EXCLUDES(mu_);
   bool Claim(const std::stop_token& stop, std::uint64_t& sequence) PACELINE_EXCLUDES(mu_);
@@ -90,7 +52,7 @@ class BatchLoader {
   Status Fill(const std::stop_token& stop, std::uint64_t sequence, BatchBuffer& buffer) const;
   std::size_t Slot(std::uint64_t sequence) const { return sequence % buffers_.size(); }
 
-  const Dataset& dataset_;
+  const BatchSource& source_;
   const algo::BatchPlan plan_;
   const LoaderOptions options_;
   std::uint64_t owned_shards_;
@@ -122,28 +84,25 @@ struct EvalShare {
   std::uint64_t stride = 1;
 };
 
-// Goes through a held-out data set once, in order of index, without augmentation and without
-// threads. Batches hold `batch` samples, the last one the rest; `step` numbers them.
-// Thread-compatible; borrows the data set.
+// Goes through a held-out source once, in order of index, without threads and with nothing random.
+// Batches hold `batch` samples, the last one the rest; `step` numbers them.
+// Thread-compatible; borrows the source.
 class EvalBatches {
  public:
-  static Result<EvalBatches> Create(const Dataset& dataset, std::size_t batch,
+  static Result<EvalBatches> Create(const BatchSource& source, std::size_t batch,
                                     const EvalShare& share = {});
 
   // Lent until the next call; nullptr after the last.
   Result<const Batch*> Next();
 
  private:
-  EvalBatches(const Dataset& dataset, std::size_t batch, BatchBuffer buffer, const EvalShare& share)
-      : dataset_(&dataset),
-        capacity_(batch),
-        buffer_(std::move(buffer)),
-        stride_(share.stride),
-        next_(share.first * batch) {}
+  EvalBatches(const BatchSource& source, std::size_t batch, const EvalShare& share)
+      : source_(&source), capacity_(batch), stride_(share.stride), next_(share.first * batch) {}
 
-  const Dataset* dataset_;
+  const BatchSource* source_;
   std::size_t capacity_;
   BatchBuffer buffer_;
+  std::vector<SampleRef> samples_;
   std::uint64_t stride_;
   std::uint64_t next_;
 };

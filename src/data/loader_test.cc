@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/image_batches.h"
 #include "data/synthetic.h"
 #include "testing/seed.h"
 #include "testing/status_matchers.h"
@@ -30,27 +31,35 @@ struct Copy {
 };
 
 Copy CopyOf(const Batch& batch) {
-  EXPECT_EQ(batch.images.size(), batch.count * kImagePixels);
-  EXPECT_EQ(batch.labels.size(), batch.count);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(batch.images.data()) % 64, 0U);
+  const std::span<float> images = batch.tensors.at(0).Floats();
+  const std::span<std::int64_t> labels = batch.tensors.at(1).Integers();
+  EXPECT_EQ(images.size(), batch.count * kImagePixels);
+  EXPECT_EQ(labels.size(), batch.count);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(images.data()) % 64, 0U);
   return {batch.step.value(),
           batch.shard.value(),
           batch.first_position,
           batch.epoch,
-          {batch.images.begin(), batch.images.end()},
-          {batch.labels.begin(), batch.labels.end()}};
+          {images.begin(), images.end()},
+          {labels.begin(), labels.end()}};
 }
 
-std::unique_ptr<BatchLoader> Make(const Dataset& dataset, const algo::BatchPlan& plan,
+// Batches of a data set that outlives them.
+ImageBatches Of(const Dataset& dataset, Augment augment = Augment::kStandard) {
+  return ImageBatches(std::shared_ptr<const Dataset>(std::shared_ptr<void>(), &dataset), augment);
+}
+
+std::unique_ptr<BatchLoader> Make(const BatchSource& source, const algo::BatchPlan& plan,
                                   const LoaderOptions& options) {
-  auto loader = BatchLoader::Create(dataset, plan, options);
+  auto loader = BatchLoader::Create(source, plan, options);
   EXPECT_THAT(loader, IsOk());
   return std::move(loader).value();
 }
 
 std::vector<Copy> All(const Dataset& dataset, const algo::BatchPlan& plan,
-                      const LoaderOptions& options) {
-  const auto loader = Make(dataset, plan, options);
+                      const LoaderOptions& options, Augment augment = Augment::kStandard) {
+  const ImageBatches source = Of(dataset, augment);
+  const auto loader = Make(source, plan, options);
   std::vector<Copy> batches;
   for (;;) {
     const Result<const Batch*> batch = loader->Next({});
@@ -102,9 +111,7 @@ TEST(BatchLoader, ImagesAreTheAugmentedSamples) {
   const Synthetic dataset = Samples();
   const algo::BatchPlan plan = Plan();
   for (Augment augment : {Augment::kNone, Augment::kStandard}) {
-    LoaderOptions options = Shards(2, 3);
-    options.augment = augment;
-    const Copy batch = All(dataset, plan, options).at(3);
+    const Copy batch = All(dataset, plan, Shards(2, 3), augment).at(3);
     std::vector<std::uint8_t> image(kImagePixels);
     std::vector<float> expected(kImagePixels);
     for (std::size_t s = 0; s < 3; ++s) {
@@ -164,8 +171,9 @@ TEST(BatchLoader, EndsAtOnceWithoutShardsOrSteps) {
 
 TEST(BatchLoader, EndStaysTheEnd) {
   const Synthetic dataset = Samples(1);
+  const ImageBatches source = Of(dataset);
   const auto loader =
-      Make(dataset, {.dataset_size = 1, .batch = 1, .total_samples = 1}, Shards(0, 1));
+      Make(source, {.dataset_size = 1, .batch = 1, .total_samples = 1}, Shards(0, 1));
   EXPECT_NE(*loader->Next({}), nullptr);
   EXPECT_EQ(*loader->Next({}), nullptr);
   EXPECT_EQ(*loader->Next({}), nullptr);
@@ -173,7 +181,8 @@ TEST(BatchLoader, EndStaysTheEnd) {
 
 TEST(BatchLoader, ReusesAFixedPoolOfBuffers) {
   const Synthetic dataset = Samples();
-  const auto loader = Make(dataset, Plan(), Shards(0, 2, 2, 3));
+  const ImageBatches source = Of(dataset);
+  const auto loader = Make(source, Plan(), Shards(0, 2, 2, 3));
   std::vector<const Batch*> pool;
   for (std::size_t i = 0; i < 14; ++i) {
     pool.push_back(*loader->Next({}));
@@ -187,7 +196,7 @@ TEST(BatchLoader, RefusesWrongOptions) {
   const Synthetic dataset = Samples(), other = Samples(38);
   const auto refused = [&](const Dataset& data, const algo::BatchPlan& plan,
                            const LoaderOptions& options, const char* why) {
-    EXPECT_THAT(BatchLoader::Create(data, plan, options),
+    EXPECT_THAT(BatchLoader::Create(Of(data), plan, options),
                 StatusIs(Code::kInvalidArgument, HasSubstr(why)));
   };
   refused(other, Plan(), Shards(0, 1), "37 samples on a data set of 38");
@@ -228,7 +237,8 @@ TEST(BatchLoader, AReadErrorComesInItsPlaceAndStays) {
   const algo::BatchPlan plan = Plan();
   for (int threads : {1, 4}) {
     const Gated dataset(plan.SampleAt(31));  // step 2, shard 2
-    const auto loader = Make(dataset, plan, Shards(0, 4, threads, 3));
+    const ImageBatches source = Of(dataset);
+    const auto loader = Make(source, plan, Shards(0, 4, threads, 3));
     for (int i = 0; i < 10; ++i) {
       const Result<const Batch*> batch = loader->Next({});
       ASSERT_THAT(batch, IsOk());
@@ -242,7 +252,8 @@ TEST(BatchLoader, AReadErrorComesInItsPlaceAndStays) {
 
 TEST(BatchLoader, NeverReadsFurtherAheadThanItsDepth) {
   const Gated dataset;
-  const auto loader = Make(dataset, Plan(), Shards(0, 1, 1, 2));  // two batches of three
+  const ImageBatches source = Of(dataset);
+  const auto loader = Make(source, Plan(), Shards(0, 1, 1, 2));  // two batches of three
   ASSERT_THAT(loader->Next({}), IsOk());
   for (int seen = dataset.reads.load(); seen < 6; seen = dataset.reads.load()) {
     dataset.reads.wait(seen);
@@ -253,8 +264,9 @@ TEST(BatchLoader, NeverReadsFurtherAheadThanItsDepth) {
 
 TEST(BatchLoader, NextIsStoppedWhileWaitingAndCanBeRepeated) {
   Gated dataset;
+  const ImageBatches source = Of(dataset);
   dataset.open = false;
-  const auto loader = Make(dataset, Plan(), Shards(0, 1));
+  const auto loader = Make(source, Plan(), Shards(0, 1));
   std::stop_source stop;
   std::jthread stopper([&] {
     dataset.reads.wait(0);  // the loader is busy, so Next has to wait
@@ -270,9 +282,10 @@ TEST(BatchLoader, NextIsStoppedWhileWaitingAndCanBeRepeated) {
 
 TEST(BatchLoader, ClosesInAnyState) {
   const Synthetic dataset = Samples();
+  const ImageBatches source = Of(dataset);
   for (int threads : {1, 3}) {
     for (int taken = 0; taken < 8; ++taken) {
-      const auto loader = Make(dataset, Plan(), Shards(0, 4, threads, 1 + taken % 3));
+      const auto loader = Make(source, Plan(), Shards(0, 4, threads, 1 + taken % 3));
       for (int i = 0; i < taken; ++i) ASSERT_THAT(loader->Next({}), IsOk());
     }
   }
@@ -281,8 +294,9 @@ TEST(BatchLoader, ClosesInAnyState) {
 TEST(EvalBatches, GoThroughEverySampleInOrderWithAShortLast) {
   for (std::uint64_t size : {0U, 1U, 10U, 11U}) {
     const Synthetic dataset = Samples(size);
+    const ImageBatches source = Of(dataset);
     for (std::size_t batch_size : {1U, 3U, 10U, 100U}) {
-      auto batches = EvalBatches::Create(dataset, batch_size);
+      auto batches = EvalBatches::Create(source, batch_size);
       ASSERT_THAT(batches, IsOk());
       std::uint64_t index = 0, steps = 0;
       for (;;) {
@@ -292,7 +306,7 @@ TEST(EvalBatches, GoThroughEverySampleInOrderWithAShortLast) {
         EXPECT_EQ((*batch)->count, std::min<std::uint64_t>(batch_size, size - index));
         EXPECT_EQ((*batch)->first_position, index);
         EXPECT_EQ((*batch)->step, Step(steps++));
-        for (std::int64_t label : (*batch)->labels) {
+        for (std::int64_t label : (*batch)->tensors.at(1).Integers()) {
           EXPECT_EQ(label, static_cast<std::int64_t>(index++ % 10));
         }
       }
@@ -303,7 +317,8 @@ TEST(EvalBatches, GoThroughEverySampleInOrderWithAShortLast) {
 
 TEST(EvalBatches, HoldTheImagesAsTheyAre) {
   const Synthetic dataset = Samples(2);
-  auto batches = EvalBatches::Create(dataset, 2);
+  const ImageBatches source = Of(dataset);
+  auto batches = EvalBatches::Create(source, 2);
   ASSERT_THAT(batches, IsOk());
   const Copy batch = CopyOf(**batches->Next());
   std::vector<std::uint8_t> image(kImagePixels);
@@ -316,8 +331,9 @@ TEST(EvalBatches, HoldTheImagesAsTheyAre) {
 
 TEST(EvalBatches, PassErrorsOnAndRefuseEmptyBatches) {
   const Gated dataset(4);
-  EXPECT_THAT(EvalBatches::Create(dataset, 0), StatusIs(Code::kInvalidArgument, HasSubstr("0")));
-  auto batches = EvalBatches::Create(dataset, 3);
+  const ImageBatches source = Of(dataset);
+  EXPECT_THAT(EvalBatches::Create(source, 0), StatusIs(Code::kInvalidArgument, HasSubstr("0")));
+  auto batches = EvalBatches::Create(source, 3);
   ASSERT_THAT(batches, IsOk());
   EXPECT_THAT(batches->Next(), IsOk());
   EXPECT_THAT(batches->Next(), StatusIs(Code::kBadData, HasSubstr("broken sample")));
