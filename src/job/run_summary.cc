@@ -31,6 +31,12 @@ std::string PhasesText(const PhaseTimes& phases, double wall_seconds) {
   return text;
 }
 
+JsonObject MetricsJson(const std::vector<std::pair<std::string, double>>& metrics) {
+  JsonObject json;
+  for (const auto& [name, value] : metrics) json.Add(name, value);
+  return json;
+}
+
 }  // namespace
 
 std::string RunSummary::Json() const {
@@ -61,6 +67,7 @@ std::string RunSummary::Json() const {
       .Add("best_auc", evaluated ? best_auc : kNone)
       .Add("pair_ratio", evaluated ? pair_ratio : kNone)
       .Add("similarity", evaluated ? similarity : kNone)
+      .Add("metrics", MetricsJson(metrics))
       .Add("eval_samples", eval_samples)
       .Add("params", params)
       .Add("tensors", tensors)
@@ -87,6 +94,7 @@ std::string RunSummary::HeldOutText() const {
   add(best_auc, fmt::format("best possible {:.4f}", best_auc));
   add(pair_ratio, fmt::format("right/wrong order {:.2f}", pair_ratio));
   add(similarity, fmt::format("similarity {:.3f}", similarity));
+  for (const auto& [name, value] : metrics) add(value, fmt::format("{} {:.4f}", name, value));
   return fmt::format("{} on {} samples", text, eval_samples);
 }
 

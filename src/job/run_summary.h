@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "job/phases.h"
 
@@ -40,6 +42,7 @@ struct RunSummary {
   double best_auc = kNone;    // that any model can have
   double pair_ratio = kNone;  // pairs in the right order / in the wrong one
   double similarity = kNone;  // rank correlation with how alike words are
+  std::vector<std::pair<std::string, double>> metrics;  // other held-out figures, by name
   std::uint64_t eval_samples = 0;
   std::uint64_t params = 0;
   std::uint64_t tensors = 0;

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "base/status.h"
-#include "data/dataset.h"
+#include "data/batch.h"
 #include "job/train_config.h"
 
 namespace paceline::train {
 
 // What a run trains on and what it is judged by.
 struct DataSource {
-  std::unique_ptr<data::Dataset> train;
-  std::unique_ptr<data::Dataset> held_out;
+  std::unique_ptr<data::BatchSource> train;
+  std::unique_ptr<data::BatchSource> held_out;
   std::vector<std::string> warnings;
 
   std::uint64_t BadRecords() const { return train->BadRecords() + held_out->BadRecords(); }

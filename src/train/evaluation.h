@@ -3,19 +3,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "collective/engine.h"
-#include "data/dataset.h"
-#include "train/image_model.h"
+#include "data/batch.h"
+#include "train/zoo.h"
 
 namespace paceline::train {
 
 struct Evaluation {
   std::uint64_t samples = 0;
-  double loss = 0;      // mean cross entropy
-  double accuracy = 0;  // 0..1
-  double auc = 0;       // one class against the rest, averaged over the classes that occur
+  std::vector<Metric> metrics;  // as the objective has them
+
+  double Of(std::string_view name) const;  // NaN: there is no such figure
 };
 
 struct EvaluationOptions {
@@ -24,9 +26,9 @@ struct EvaluationOptions {
   collective::Engine* engine = nullptr;  // ranks take turns with the batches; null: alone
 };
 
-// Runs the model over a held-out data set, without dropout and with running statistics. The result
+// Runs the model over held-out samples, without dropout and with running statistics. The result
 // does not depend on the number of ranks. kAborted once `stop` says so. Collective.
-Result<Evaluation> Evaluate(ImageModel& model, const data::Dataset& dataset,
+Result<Evaluation> Evaluate(const BuiltModel& model, const data::BatchSource& source,
                             const EvaluationOptions& options);
 
 }  // namespace paceline::train

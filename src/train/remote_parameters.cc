@@ -12,7 +12,7 @@ namespace paceline::train {
 namespace {
 
 // The report travels as a statistic: the servers add it up like everything else.
-constexpr std::size_t kReportFloats = 5;
+constexpr std::size_t kReportFloats = 6;
 
 algo::TensorRows RowsOf(const NamedRange& range) {
   const auto rows =
@@ -153,6 +153,7 @@ Status RemoteParameters::Hand(ps::Push push, std::span<const float> dense) {
 Status RemoteParameters::ExchangeSync(ps::Push push, std::vector<float> dense,
                                       RemoteReport& report) {
   std::ranges::copy(std::array{static_cast<float>(report.loss), static_cast<float>(report.correct),
+                               static_cast<float>(report.predictions),
                                static_cast<float>(report.samples), report.stop ? 1.0F : 0.0F,
                                report.finite ? 0.0F : 1.0F},
                     dense.end() - kReportFloats);
@@ -163,9 +164,10 @@ Status RemoteParameters::ExchangeSync(ps::Push push, std::vector<float> dense,
   const std::span<const float> sums = std::span(dense_).last(kReportFloats);
   report = {.loss = sums[0],
             .correct = sums[1],
-            .samples = sums[2],
-            .stop = sums[3] > 0,
-            .finite = sums[4] == 0};
+            .predictions = sums[2],
+            .samples = sums[3],
+            .stop = sums[4] > 0,
+            .finite = sums[5] == 0};
   return {};
 }
 

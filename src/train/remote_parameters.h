@@ -41,6 +41,7 @@ struct RemoteOptions {
 struct RemoteReport {
   double loss = 0;  // sum over samples
   double correct = 0;
+  double predictions = 0;
   double samples = 0;
   bool stop = false;   // somebody was asked to stop
   bool finite = true;  // false: somebody's gradient was not, and counts as zero

@@ -9,7 +9,7 @@ namespace paceline::train {
 
 namespace {
 
-constexpr std::size_t kShardBytes = 3 * sizeof(std::uint64_t);
+constexpr std::size_t kShardBytes = 4 * sizeof(std::uint64_t);
 constexpr std::size_t kRankBytes = 5 * sizeof(std::uint64_t);
 constexpr std::uint64_t kStop = 1, kViewEnds = 2;
 
@@ -38,8 +38,9 @@ Result<StepReport> ExchangeReports(collective::Engine& engine, const RankReport&
   at += kRankBytes;
   for (const ShardReport& shard : mine.shards) {
     StoreDouble(at, shard.loss);
-    wire::StoreU64(at + 8, shard.correct);
-    wire::StoreU64(at + 16, shard.samples);
+    StoreDouble(at + 8, shard.correct);
+    StoreDouble(at + 16, shard.predictions);
+    wire::StoreU64(at + 24, shard.samples);
     at += kShardBytes;
   }
   PACELINE_TRY(engine.AllGather(blocks));
@@ -55,8 +56,8 @@ Result<StepReport> ExchangeReports(collective::Engine& engine, const RankReport&
     from += kRankBytes;
     for (auto shard = layout.begin(Rank(rank)); shard < layout.end(Rank(rank));
          shard = shard.Next()) {
-      report.shards.push_back(
-          {LoadDouble(from), wire::LoadU64(from + 8), wire::LoadU64(from + 16)});
+      report.shards.push_back({LoadDouble(from), LoadDouble(from + 8), LoadDouble(from + 16),
+                               wire::LoadU64(from + 24)});
       from += kShardBytes;
     }
   }

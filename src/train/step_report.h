@@ -17,7 +17,8 @@ namespace paceline::train {
 // What one shard of a step came to.
 struct ShardReport {
   double loss = 0;  // sum over its samples
-  std::uint64_t correct = 0;
+  double correct = 0;
+  double predictions = 0;  // of which `correct` were right
   std::uint64_t samples = 0;
 };
 

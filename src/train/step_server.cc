@@ -10,8 +10,8 @@
 
 #include "base/json_writer.h"
 #include "data/loader.h"
-#include "data/synthetic.h"
 #include "model/catalog.h"
+#include "train/data_source.h"
 #include "train/trainer.h"
 
 namespace paceline::train {
@@ -26,26 +26,25 @@ class StepServer {
   StepServer(const StepServerOptions& options, const Clock& clock)
       : options_(options),
         clock_(clock),
-        dataset_({.seed = options.seed}),
         plan_{.seed = options.seed,
-              .dataset_size = dataset_.size(),
               .batch = static_cast<std::uint64_t>(options.batch),
-              .shards = options.engine == nullptr ? 1 : options.engine->world()} {
-    plan_.total_samples = kManySteps * plan_.GlobalBatch();
-  }
+              .shards = options.engine == nullptr ? 1 : options.engine->world()} {}
 
   Status Open() {
     PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options_.model));
     learning_rate_ = card->learning_rate;
-    PACELINE_ASSIGN(trainer_, Trainer::Create({.model = card->name,
-                                               .seed = options_.seed,
+    PACELINE_ASSIGN(data_, OpenData({.model = card->name, .augment = "none", .seed = options_.seed}));
+    plan_.dataset_size = data_.train->size();
+    plan_.total_samples = kManySteps * plan_.GlobalBatch();
+    PACELINE_ASSIGN(BuiltModel model, BuildModel(card->name, options_.seed));
+    PACELINE_ASSIGN(trainer_, Trainer::Create(std::move(model),
+                                              {.seed = options_.seed,
                                                .shards = plan_.shards,
                                                .optimizer = {.name = card->optimizer},
                                                .engine = options_.engine},
                                               clock_));
-    PACELINE_ASSIGN(loader_, data::BatchLoader::Create(dataset_, plan_,
-                                                       {.augment = data::Augment::kNone,
-                                                        .first_shard = trainer_->first_shard(),
+    PACELINE_ASSIGN(loader_, data::BatchLoader::Create(*data_.train, plan_,
+                                                       {.first_shard = trainer_->first_shard(),
                                                         .end_shard = trainer_->end_shard()}));
     return {};
   }
@@ -88,7 +87,7 @@ class StepServer {
  private:
   StepServerOptions options_;
   const Clock& clock_;
-  data::Synthetic dataset_;
+  DataSource data_;
   algo::BatchPlan plan_;
   double learning_rate_ = 0;
   std::unique_ptr<Trainer> trainer_;

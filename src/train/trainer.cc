@@ -20,18 +20,6 @@ using job::PhaseScope;
 
 namespace {
 
-torch::Tensor ImageTensor(const data::Batch& batch) {
-  const auto count = static_cast<std::int64_t>(batch.count);
-  constexpr data::ImageShape kShape = data::kImageShape;
-  return torch::from_blob(batch.images.data(),
-                          {count, kShape.channels, kShape.height, kShape.width}, torch::kFloat);
-}
-
-torch::Tensor LabelTensor(const data::Batch& batch) {
-  return torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()),
-                          {static_cast<std::int64_t>(batch.count)}, torch::kLong);
-}
-
 // Came from another worker.
 Status CheckOrder(std::vector<std::uint64_t> order) {
   std::ranges::sort(order);
@@ -48,21 +36,19 @@ void SetTorchThreads(int threads) {
   at::set_num_interop_threads(1);
 }
 
-Trainer::Trainer(const TrainerOptions& options, const Clock& clock,
-                 std::shared_ptr<ImageModel> model)
+Trainer::Trainer(BuiltModel model, const TrainerOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
       model_(std::move(model)),
-      parameters_(model_->parameters()),
-      params_(FlatTensors::OfParameters(*model_)),
-      buffers_(FlatTensors::OfBuffers(*model_)),
+      parameters_(model_.network->parameters()),
+      params_(FlatTensors::OfParameters(*model_.network)),
+      buffers_(FlatTensors::OfBuffers(*model_.network)),
       buffers_before_(buffers_.All().size()) {}
 
-Result<std::unique_ptr<Trainer>> Trainer::Create(const TrainerOptions& options,
+Result<std::unique_ptr<Trainer>> Trainer::Create(BuiltModel model, const TrainerOptions& options,
                                                  const Clock& clock) {
   return TorchGuard([&]() -> Result<std::unique_ptr<Trainer>> {
-    PACELINE_ASSIGN(auto model, BuildImageModel(options.model, options.seed));
-    std::unique_ptr<Trainer> trainer(new Trainer(options, clock, std::move(model)));
+    std::unique_ptr<Trainer> trainer(new Trainer(std::move(model), options, clock));
     PACELINE_ASSIGN(Optimizer optimizer, Optimizer::Make(options.optimizer, trainer->params_));
     trainer->optimizer_ = std::move(optimizer);
     if (!options.elastic) PACELINE_TRY(trainer->PrepareExchange());
@@ -125,16 +111,15 @@ Status Trainer::ShareOrder(Rank root) {
   return {};
 }
 
-Status Trainer::WarmUp(std::size_t batch) {
+Status Trainer::WarmUp(const data::BatchSource& source, std::size_t batch) {
   return TorchGuard([&]() -> Status {
     std::ranges::copy(buffers_.All(), buffers_before_.begin());
-    constexpr data::ImageShape kShape = data::kImageShape;
-    const auto count = static_cast<std::int64_t>(batch);
-    const torch::Tensor images =
-        torch::zeros({count, kShape.channels, kShape.height, kShape.width}, torch::kFloat);
-    const torch::Tensor labels = torch::zeros({count}, torch::kLong);
-    const torch::Tensor logits = model_->Forward(images, {.training = true});
-    torch::nn::functional::cross_entropy(logits, labels).backward();
+    PACELINE_ASSIGN(data::EvalBatches batches, data::EvalBatches::Create(source, batch));
+    PACELINE_ASSIGN(const data::Batch* samples, batches.Next());
+    if (samples == nullptr) return {};
+    const Tensors tensors = AsTensors(*samples);
+    const Tensors outputs = model_.network->Forward(tensors, {.training = true});
+    model_.objective->Compute(outputs, tensors).sum.backward();
     for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
     std::ranges::copy(buffers_before_, buffers_.All().begin());
     return {};
@@ -225,23 +210,21 @@ Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch&
   for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   if (exchange_) std::ranges::copy(buffers_before_, buffers_.All().begin());
   if (batch.count > 0) {
-    torch::Tensor loss;
+    Loss loss;
     {
       const PhaseScope scope(clock_, phases_, Phase::kForward);
       const ForwardContext context{
           .training = true,
           .dropout_key =
               DeriveKey(options_.seed, Purpose::kDropout, input.step.value(), batch.shard.value())};
-      const torch::Tensor labels = LabelTensor(batch);
-      const torch::Tensor logits = model_->Forward(ImageTensor(batch), context);
-      loss = torch::nn::functional::cross_entropy(
-          logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-      report.loss = loss.item<double>();
-      report.correct =
-          static_cast<std::uint64_t>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
+      const Tensors tensors = AsTensors(batch);
+      loss = model_.objective->Compute(model_.network->Forward(tensors, context), tensors);
+      report.loss = loss.sum.item<double>();
+      report.correct = loss.correct;
+      report.predictions = loss.predictions;
     }
     const PhaseScope scope(clock_, phases_, Phase::kBackward);
-    loss.div(static_cast<double>(input.samples)).backward();
+    loss.sum.div(static_cast<double>(input.samples)).backward();
   }
   if (exchange_) {
     const auto all = static_cast<double>(std::max<std::uint64_t>(1, input.samples));
@@ -278,6 +261,7 @@ Status Trainer::ShareReport(const StepInput& input, RankReport mine, StepOutcome
   for (const ShardReport& shard : report.shards) {
     outcome.loss += shard.loss;
     outcome.correct += shard.correct;
+    outcome.predictions += shard.predictions;
     outcome.samples += shard.samples;
   }
   outcome.loss /= static_cast<double>(input.samples);
@@ -315,7 +299,8 @@ Status Trainer::HandIn(const StepInput& input, const RankReport& mine, StepOutco
   RemoteReport report{.stop = input.stop};
   for (const ShardReport& shard : mine.shards) {
     report.loss += shard.loss;
-    report.correct += static_cast<double>(shard.correct);
+    report.correct += shard.correct;
+    report.predictions += shard.predictions;
     report.samples += static_cast<double>(shard.samples);
   }
   PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
@@ -334,7 +319,8 @@ Status Trainer::HandIn(const StepInput& input, const RankReport& mine, StepOutco
   PACELINE_TRY(
       remote_->Exchange(input.step, input.learning_rate, gradient, buffers_.All(), report));
   outcome.samples = static_cast<std::uint64_t>(report.samples);
-  outcome.correct = static_cast<std::uint64_t>(report.correct);
+  outcome.correct = report.correct;
+  outcome.predictions = report.predictions;
   outcome.loss = report.samples > 0 ? report.loss / report.samples : 0;
   outcome.stop = report.stop;
   outcome.applied = report.finite;

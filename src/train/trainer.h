@@ -14,11 +14,11 @@
 #include "data/loader.h"
 #include "job/phases.h"
 #include "train/gradient_exchange.h"
-#include "train/image_model.h"
 #include "train/optimizer.h"
 #include "train/parameters.h"
 #include "train/remote_parameters.h"
 #include "train/step_report.h"
+#include "train/zoo.h"
 
 namespace paceline::train {
 
@@ -27,7 +27,6 @@ using GradientFault = std::function<void(Step step, std::size_t tensor, std::spa
 GradientFault PoisonAt(Step step);  // a NaN
 
 struct TrainerOptions {
-  std::string model;
   std::uint64_t seed = 1;
   std::uint64_t shards = 1;  // V: virtual shards of the global batch
   OptimizerOptions optimizer;
@@ -48,7 +47,8 @@ struct TrainerOptions {
 // What one step did, over all workers.
 struct StepOutcome {
   std::uint64_t samples = 0;
-  std::uint64_t correct = 0;  // by the parameters before the update
+  double correct = 0;         // predictions, by the parameters before the update,
+  double predictions = 0;     // of so many
   double loss = 0;            // mean over the samples
   double gradient_norm = 0;   // before clipping
   bool applied = false;       // false: loss or gradient was not finite, and nothing was changed
@@ -63,7 +63,8 @@ struct StepOutcome {
 // Thread-compatible. Does not read data, save, or decide when to stop.
 class Trainer {
  public:
-  static Result<std::unique_ptr<Trainer>> Create(const TrainerOptions& options, const Clock& clock);
+  static Result<std::unique_ptr<Trainer>> Create(BuiltModel model, const TrainerOptions& options,
+                                                 const Clock& clock);
 
   // One batch per shard, in order, each lent until the next call.
   using NextBatch = std::function<Result<const data::Batch*>()>;
@@ -79,8 +80,9 @@ class Trainer {
   // After an error the state is as before the step.
   Result<StepOutcome> RunStep(const StepInput& input, const NextBatch& next);
 
-  // A step on zeros that changes nothing: what is slow for the first time is done afterwards.
-  Status WarmUp(std::size_t batch);
+  // A step on these samples that changes nothing: what is slow for the first time is done
+  // afterwards.
+  Status WarmUp(const data::BatchSource& source, std::size_t batch);
   // Works with this group from now on, or with none. Collective, except for none.
   Status Attach(collective::Engine* engine);
   // The order in which gradients come, from a worker that knows it. Collective.
@@ -106,14 +108,14 @@ class Trainer {
   ShardId first_shard() const;
   ShardId end_shard() const;
 
-  ImageModel& model() { return *model_; }
+  const BuiltModel& model() const { return model_; }
   FlatTensors& params() { return params_; }
   FlatTensors& buffers() { return buffers_; }
   Optimizer& optimizer() { return *optimizer_; }
   job::PhaseTimes& phases() { return phases_; }
 
  private:
-  Trainer(const TrainerOptions& options, const Clock& clock, std::shared_ptr<ImageModel> model);
+  Trainer(BuiltModel model, const TrainerOptions& options, const Clock& clock);
 
   Status PrepareExchange();
   void InstallHooks();
@@ -132,7 +134,7 @@ class Trainer {
 
   TrainerOptions options_;
   const Clock& clock_;
-  std::shared_ptr<ImageModel> model_;
+  BuiltModel model_;
   std::vector<torch::Tensor> parameters_;  // in the order of params_
   FlatTensors params_;
   FlatTensors buffers_;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "base/clock.h"
+#include "data/image_batches.h"
 #include "data/loader.h"
 #include "data/synthetic.h"
 #include "kernel/reduce.h"
@@ -27,19 +28,19 @@ using testing::StatusIs;
 class Rig {
  public:
   Rig(TrainerOptions options, std::uint64_t total_samples)
-      : dataset_({.seed = testing::TestSeed(), .size = 64}),
+      : source_(std::make_shared<data::Synthetic>(
+            data::SyntheticOptions{.seed = testing::TestSeed(), .size = 64})),
         plan_{.seed = testing::TestSeed(),
               .dataset_size = 64,
               .batch = 4,
               .shards = options.shards,
               .total_samples = total_samples} {
-    options.model = "vgg16-small";
     options.seed = testing::TestSeed();
-    trainer_ = Trainer::Create(options, SystemClock()).value();
-    loader_ = data::BatchLoader::Create(
-                  dataset_, plan_,
-                  {.augment = data::Augment::kStandard, .end_shard = ShardId(options.shards)})
-                  .value();
+    trainer_ = Trainer::Create(BuildModel("vgg16-small", options.seed).value(), options,
+                               SystemClock())
+                   .value();
+    loader_ =
+        data::BatchLoader::Create(source_, plan_, {.end_shard = ShardId(options.shards)}).value();
   }
 
   StepOutcome RunStep(std::uint64_t step, double learning_rate = 0.01) {
@@ -60,7 +61,7 @@ class Rig {
   std::string Hash() { return trainer_->params().Hash() + trainer_->buffers().Hash(); }
 
  private:
-  data::Synthetic dataset_;
+  data::ImageBatches source_;
   algo::BatchPlan plan_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<data::BatchLoader> loader_;
@@ -130,15 +131,18 @@ TEST(Trainer, LearnsAHandfulOfSamplesByHeart) {
 }
 
 TEST(Evaluate, CountsEverySampleAndStopsWhenAsked) {
-  const data::Synthetic held_out({.seed = 1, .size = 105, .split = data::Split::kTest});
-  const auto model = BuildImageModel("vgg16-small", 1);
+  const data::ImageBatches held_out(std::make_shared<data::Synthetic>(
+      data::SyntheticOptions{.seed = 1, .size = 105, .split = data::Split::kTest}));
+  const auto model = BuildModel("vgg16-small", 1);
   ASSERT_THAT(model, IsOk());
-  const auto result = Evaluate(**model, held_out, {.batch = 50});
+  const auto result = Evaluate(*model, held_out, {.batch = 50});
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->samples, 105U);
-  EXPECT_GT(result->auc, 0.3);
-  EXPECT_LT(result->auc, 0.7);  // untrained
-  EXPECT_THAT(Evaluate(**model, held_out, {50, [] { return true; }}),
+  EXPECT_GT(result->Of("auc"), 0.3);
+  EXPECT_LT(result->Of("auc"), 0.7);  // untrained
+  EXPECT_GE(result->Of("top5"), result->Of("accuracy"));
+  EXPECT_TRUE(std::isnan(result->Of("bleu")));
+  EXPECT_THAT(Evaluate(*model, held_out, {50, [] { return true; }}),
               StatusIs(Code::kAborted, HasSubstr("stopped")));
 }
 

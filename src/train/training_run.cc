@@ -51,7 +51,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
   PACELINE_ASSIGN(run->data_, OpenData(config));
   if (environment.elastic != nullptr) {
     PACELINE_TRY(run->OpenTrainer());
-    PACELINE_TRY(run->trainer_->WarmUp(static_cast<std::size_t>(config.batch)));
+    PACELINE_TRY(run->trainer_->WarmUp(*run->data_.held_out,
+                                       static_cast<std::size_t>(config.batch)));
     environment.elastic->agent().SetReady();
     return run;
   }
@@ -113,9 +114,10 @@ Status TrainingRun::OpenTrainer() {
                .gamma = config_.lr_gamma,
                .total_steps = plan_.Steps(),
                .floor = config_.lr_floor};
+  PACELINE_ASSIGN(BuiltModel model, BuildModel(config_.model, config_.seed));
   PACELINE_ASSIGN(trainer_,
-                  Trainer::Create({.model = config_.model,
-                                   .seed = config_.seed,
+                  Trainer::Create(std::move(model),
+                                  {.seed = config_.seed,
                                    .shards = plan_.shards,
                                    .optimizer = {.name = config_.optimizer,
                                                  .momentum = config_.momentum,
@@ -185,8 +187,7 @@ Status TrainingRun::RestoreFromDisk() {
 Result<std::unique_ptr<data::BatchLoader>> TrainingRun::MakeLoader() {
   return data::BatchLoader::Create(
       *data_.train, plan_,
-      {.augment = config_.augment == "none" ? data::Augment::kNone : data::Augment::kStandard,
-       .first_step = position_.next_step,
+      {.first_step = position_.next_step,
        .first_shard = trainer_->first_shard(),
        .end_shard = trainer_->end_shard(),
        .depth = static_cast<int>(config_.prefetch)});
@@ -277,8 +278,8 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
   position_.epoch = plan_.EpochOf(position_.samples);
   evaluation_.reset();  // of older parameters
 
-  const double accuracy = static_cast<double>(outcome.correct) /
-                          static_cast<double>(std::max<std::uint64_t>(1, outcome.samples));
+  // NaN, and null in the record, where nothing is predicted.
+  const double accuracy = outcome.correct / outcome.predictions;
   if (outcome.applied) {
     const double weight = any_step_ ? kRecent : 1.0;
     recent_loss_ += weight * (outcome.loss - recent_loss_);
@@ -364,15 +365,13 @@ Status TrainingRun::EvaluateNow() {
   if (!result.ok() && result.status().code() == Code::kAborted) return {};
   if (!result.ok()) return result.status().Wrap("evaluating");
   evaluation_ = *result;
-  Record("evaluate", JsonObject()
-                         .Add("step", position_.next_step.value())
-                         .Add("accuracy", result->accuracy)
-                         .Add("loss", result->loss)
-                         .Add("auc", result->auc)
-                         .Add("samples", result->samples));
-  Note(fmt::format("step {}: held-out accuracy {:.1f} %, loss {:.4f} ({} samples)",
-                   position_.next_step.value(), 100 * result->accuracy, result->loss,
-                   result->samples));
+  JsonObject record;
+  record.Add("step", position_.next_step.value()).Add("samples", result->samples);
+  for (const Metric& metric : result->metrics) record.Add(metric.name, metric.value);
+  Record("evaluate", record);
+  job::RunSummary summary;
+  SummarizeEvaluation(summary);
+  Note(fmt::format("step {}: held-out {}", position_.next_step.value(), summary.HeldOutText()));
   return {};
 }
 

@@ -124,6 +124,7 @@ class TrainingRun {
   void WatchGroup(const StepOutcome& outcome, std::chrono::nanoseconds took);
   void TraceReductions();
   job::RunSummary Summarize() const;
+  void SummarizeEvaluation(job::RunSummary& summary) const;
 
   job::TrainConfig config_;
   RunEnvironment environment_;

@@ -126,6 +126,20 @@ void TrainingRun::ShowProgress() {
            per_step * static_cast<double>(plan_.Steps() - position_.next_step.value())});
 }
 
+void TrainingRun::SummarizeEvaluation(job::RunSummary& summary) const {
+  if (!evaluation_) return;
+  summary.evaluated = true;
+  summary.eval_samples = evaluation_->samples;
+  summary.accuracy = evaluation_->Of("accuracy");
+  summary.eval_loss = evaluation_->Of("loss");
+  summary.auc = evaluation_->Of("auc");
+  for (const Metric& metric : evaluation_->metrics) {
+    const bool known =
+        metric.name == "accuracy" || metric.name == "loss" || metric.name == "auc";
+    if (!known) summary.metrics.emplace_back(metric.name, metric.value);
+  }
+}
+
 job::RunSummary TrainingRun::Summarize() const {
   job::RunSummary summary;
   summary.model = config_.model;
@@ -149,13 +163,7 @@ job::RunSummary TrainingRun::Summarize() const {
                           : 0;
   summary.final_loss = recent_loss_;
   summary.train_accuracy = recent_accuracy_;
-  if (evaluation_) {
-    summary.evaluated = true;
-    summary.accuracy = evaluation_->accuracy;
-    summary.eval_loss = evaluation_->loss;
-    summary.auc = evaluation_->auc;
-    summary.eval_samples = evaluation_->samples;
-  }
+  SummarizeEvaluation(summary);
   summary.params = trainer_->params().ElementCount();
   summary.tensors = trainer_->params().ranges().size();
   summary.params_hash = trainer_->params().Hash();

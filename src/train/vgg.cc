@@ -101,16 +101,16 @@ Vgg::Vgg(const model::VggSpec& spec, std::uint64_t seed)
   last_ = classifier.Linear(spec.fully_connected, spec.classes);
 }
 
-torch::Tensor Vgg::Forward(torch::Tensor images, const ForwardContext& context) {
+Tensors Vgg::Forward(const Tensors& batch, const ForwardContext& context) {
   std::uint64_t layer = 0;
-  torch::Tensor x = std::move(images);
+  torch::Tensor x = batch[0];
   for (Block& block : convolutions_) {
     x = NormReluDropout(block.conv->forward(x), block.norm, block.dropout, context, layer++);
     if (block.pool_after) x = at::max_pool2d(x, {2, 2});
   }
   x = Dropout(x.flatten(1), classifier_dropout_, context, layer++);
   x = NormReluDropout(hidden_.linear->forward(x), hidden_.norm, hidden_.dropout, context, layer++);
-  return last_->forward(second_->forward(x));
+  return {last_->forward(second_->forward(x))};
 }
 
 }  // namespace paceline::train

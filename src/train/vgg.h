@@ -7,17 +7,18 @@
 #include <torch/torch.h>
 
 #include "model/vgg_spec.h"
-#include "train/image_model.h"
+#include "train/network.h"
 #include "train/norm_relu_dropout.h"
 
 namespace paceline::train {
 
 // The torch module of model/vgg_spec.h. Parameters carry the names of the model card.
-class Vgg final : public ImageModel {
+class Vgg final : public Network {
  public:
   Vgg(const model::VggSpec& spec, std::uint64_t seed);
 
-  torch::Tensor Forward(torch::Tensor images, const ForwardContext& context) override;
+  // From images, array 0, to logits.
+  Tensors Forward(const Tensors& batch, const ForwardContext& context) override;
 
  private:
   // A convolution or a fully connected layer, then batch norm, ReLU and dropout.

@@ -7,9 +7,9 @@
 #include "model/catalog.h"
 #include "testing/status_matchers.h"
 #include "train/dropout.h"
-#include "train/image_model.h"
 #include "train/norm_relu_dropout.h"
 #include "train/parameters.h"
+#include "train/zoo.h"
 
 namespace paceline::train {
 namespace {
@@ -21,9 +21,9 @@ using testing::StatusIs;
 TEST(Vgg, HasExactlyTheTensorsOfItsCard) {
   for (const model::ModelCard& card : model::Catalog()) {
     if (card.Fused()) continue;
-    const auto model = BuildImageModel(card.name, 1);
+    const auto model = BuildModel(card.name, 1);
     ASSERT_THAT(model, IsOk());
-    const auto parameters = (*model)->named_parameters();
+    const auto parameters = model->network->named_parameters();
     ASSERT_EQ(parameters.size(), card.parameters.size()) << card.name;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       EXPECT_EQ(parameters[i].key(), card.parameters[i].name);
@@ -33,24 +33,24 @@ TEST(Vgg, HasExactlyTheTensorsOfItsCard) {
 }
 
 TEST(Vgg, Vgg16IsTheReference) {
-  const auto model = BuildImageModel("vgg16", 1);
+  const auto model = BuildModel("vgg16", 1);
   ASSERT_THAT(model, IsOk());
   std::int64_t count = 0;
-  for (const torch::Tensor& parameter : (*model)->parameters()) count += parameter.numel();
+  for (const torch::Tensor& parameter : model->network->parameters()) count += parameter.numel();
   EXPECT_EQ(count, 15'254'602);
-  EXPECT_EQ((*model)->parameters().size(), 60U);
+  EXPECT_EQ(model->network->parameters().size(), 60U);
 }
 
 TEST(Vgg, InitialParametersDependOnTheSeedAlone) {
   const auto hash = [](std::uint64_t seed) {
-    return FlatTensors::OfParameters(*BuildImageModel("vgg16-small", seed).value()).Hash();
+    return FlatTensors::OfParameters(*BuildModel("vgg16-small", seed)->network).Hash();
   };
   EXPECT_EQ(hash(1), hash(1));
   EXPECT_NE(hash(1), hash(2));
 }
 
-TEST(BuildImageModel, AnUnknownNameIsRefused) {
-  EXPECT_THAT(BuildImageModel("vgg17", 1), StatusIs(Code::kInvalidArgument, HasSubstr("vgg17")));
+TEST(BuildModel, AnUnknownNameIsRefused) {
+  EXPECT_THAT(BuildModel("vgg17", 1), StatusIs(Code::kInvalidArgument, HasSubstr("vgg17")));
 }
 
 TEST(Dropout, GradientFollowsTheMask) {

@@ -1,15 +1,18 @@
-#include "train/image_model.h"
+#include "train/network.h"
 
 #include "base/rng.h"
-#include "model/catalog.h"
-#include "train/vgg.h"
 
 namespace paceline::train {
 
-Result<std::shared_ptr<ImageModel>> BuildImageModel(const std::string& name, std::uint64_t seed) {
-  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(name));
-  PACELINE_ASSIGN(const model::VggSpec spec, model::VggSpecByName(card->name));
-  return std::shared_ptr<ImageModel>(std::make_shared<Vgg>(spec, seed));
+Tensors AsTensors(const data::Batch& batch) {
+  Tensors tensors;
+  tensors.reserve(batch.tensors.size());
+  for (const data::BatchTensor& tensor : batch.tensors) {
+    const bool floats = tensor.type == data::ElementType::kFloat;
+    tensors.push_back(
+        torch::from_blob(tensor.values, tensor.shape, floats ? torch::kFloat : torch::kLong));
+  }
+  return tensors;
 }
 
 void InitUniform(torch::Tensor tensor, double bound, std::uint64_t seed,

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "data/batch.h"
+#include "train/dropout.h"
+
+namespace paceline::train {
+
+using Tensors = std::vector<torch::Tensor>;
+
+// The arrays of a batch, without a copy.
+Tensors AsTensors(const data::Batch& batch);
+
+// A trainable module, as the trainer sees it: from the arrays of a batch to outputs. Which arrays,
+// and what the outputs mean, is agreed with the data and with the objective. All parameters and
+// buffers are floats. Thread-compatible.
+class Network : public torch::nn::Module {
+ public:
+  virtual Tensors Forward(const Tensors& batch, const ForwardContext& context) = 0;
+};
+
+// Uniform in +-bound; every element is a pure function of (seed, tensor, element).
+void InitUniform(torch::Tensor tensor, double bound, std::uint64_t seed,
+                 std::uint64_t tensor_number);
+
+}  // namespace paceline::train

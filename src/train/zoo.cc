@@ -1,0 +1,16 @@
+#include "train/zoo.h"
+
+#include "model/catalog.h"
+#include "model/vgg_spec.h"
+#include "train/vgg.h"
+
+namespace paceline::train {
+
+Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed) {
+  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(name));
+  PACELINE_ASSIGN(const model::VggSpec spec, model::VggSpecByName(card->name));
+  return BuiltModel{std::make_shared<Vgg>(spec, seed),
+                    std::make_shared<Classification>(card->classes)};
+}
+
+}  // namespace paceline::train

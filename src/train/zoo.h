@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "train/network.h"
+#include "train/objective.h"
+
+namespace paceline::train {
+
+// A network and what is wanted of it.
+struct BuiltModel {
+  std::shared_ptr<Network> network;
+  std::shared_ptr<const Objective> objective;
+};
+
+// The model of the catalogue with that name, with its initial parameters: a pure function of the
+// seed.
+Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed);
+
+}  // namespace paceline::train
