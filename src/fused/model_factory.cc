@@ -151,7 +151,7 @@ Result<ModelWithData> MakeModel(const TrainConfig& config) {
     case model::Family::kClick: return MakeClicks(config);
     case model::Family::kMatching: return MakeTitles(config);
     case model::Family::kWords: return MakeWords(config);
-    case model::Family::kImage: break;
+    default: break;
   }
   return Status::Error(
       Code::kInvalidArgument,

@@ -54,6 +54,9 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 const char* FamilyName(Family family) {
   switch (family) {
     case Family::kImage: return "image";
+    case Family::kCompression: return "compression";
+    case Family::kTranslation: return "translation";
+    case Family::kMaskedLanguage: return "masked-language";
     case Family::kClick: return "click";
     case Family::kWords: return "words";
     case Family::kMatching: return "matching";

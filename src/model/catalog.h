@@ -18,8 +18,11 @@ struct TensorSpec {
 
 // What a model's samples are, and with it which program computes it.
 enum class Family {
-  kImage,  // dense, with libtorch
-  kClick,  // the others have embedding tables: src/sparse
+  kImage,           // labelled images; the first four are computed with libtorch
+  kCompression,     // images without labels
+  kTranslation,     // pairs of sentences
+  kMaskedLanguage,  // pairs of sentences of one text, with words left out
+  kClick,           // the others have embedding tables: src/sparse
   kWords,
   kMatching,
 };
@@ -33,6 +36,8 @@ struct ModelCard {
   std::string source;  // where architecture and hyper-parameters come from
   std::vector<std::int64_t> input_shape;
   std::int64_t classes = 0;
+  std::int64_t vocabulary = 0;  // of models of text: word pieces, those with a special sense included
+  std::int64_t max_length = 0;  // of models of text: word pieces of one sample
   std::vector<TensorSpec> parameters;  // trainable, in the module's order
   std::int64_t forward_flops = 0;      // of one sample; a multiply-add counts as two
 
@@ -42,7 +47,7 @@ struct ModelCard {
   double learning_rate = 1e-3;
 
   // Embedding tables and passes written by hand: trains without libtorch.
-  bool Fused() const { return family != Family::kImage; }
+  bool Fused() const { return family >= Family::kClick; }
   std::int64_t ParameterCount() const;
   std::int64_t TensorCount() const { return static_cast<std::int64_t>(parameters.size()); }
   std::int64_t ParameterBytes() const { return ParameterCount() * 4; }
