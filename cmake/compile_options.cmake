@@ -1,13 +1,13 @@
 # Flags that every target of ours gets, as one interface target.
 add_library(paceline_options INTERFACE)
-target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
-target_compile_definitions(paceline_options INTERFACE PACELINE_VERSION="${PROJECT_VERSION}")
-target_compile_options(paceline_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Werror
-  -Wno-missing-field-initializers  # option structs are set by name, the rest keeps its default
-  # Contracting a*b+c into one rounding depends on compiler and CPU; results must not.
-  -ffp-contract=off
-  -fno-math-errno)
+target_include_directories(paceline_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+target_compile_definitions(paceline_options INTERFACE
+  $<BUILD_INTERFACE:PACELINE_VERSION="${PROJECT_VERSION}">)
+# Option structs are set by name, the rest keeps its default. Contracting a*b+c into one rounding
+# depends on compiler and CPU; results must not.
+set(flags -Wall -Wextra -Wconversion -Wshadow -Werror -Wno-missing-field-initializers
+  -ffp-contract=off -fno-math-errno)
+target_compile_options(paceline_options INTERFACE "$<BUILD_INTERFACE:${flags}>")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(paceline_options INTERFACE -Wthread-safety)
 endif()

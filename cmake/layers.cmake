@@ -40,6 +40,7 @@ function(paceline_module name)
     endif()
   endforeach()
   add_library(paceline_${name} STATIC ${A_SOURCES})
+  set_property(GLOBAL APPEND PROPERTY PACELINE_MODULES paceline_${name})
   # A header compiles alone because its source includes it first (tools/check_includes.py); those
   # without a source are compiled by the test `headers`.
   set(alone ${A_HEADERS})

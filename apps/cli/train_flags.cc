@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "job/machine.h"
-#include "model/catalog.h"
+#include "job/model_choice.h"
 
 namespace paceline::cli {
 
@@ -35,6 +35,18 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
                     "fail: refuse corrupt data; skip: leave it out and count it");
   group->add_option("--prefetch", config.prefetch, "Steps whose data is prepared in advance");
   HideZeroDefaults(*group);
+}
+
+void AddOwnModel(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Your own model (docs/own-models.md)");
+  group->add_option("--init-from", config.init_from,
+                    "safetensors file with the first parameters, under PyTorch's names");
+  group->add_flag("--trust-model-files", config.trust_model_files,
+                  "Train MODEL.pt, a TorchScript file; such a file is a program");
+  group->add_option("--loss", config.loss,
+                    "Of MODEL.pt: cross-entropy, or mse of its output and its input");
+  group->add_option("--worker-program", config.worker_program,
+                    "Program with models of your own that trains instead of paceline-worker");
 }
 
 void AddExecution(CLI::App& app, TrainConfig& config) {
@@ -187,6 +199,7 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   app.option_defaults()->always_capture_default();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddModelAndData(app, request.config);
+  AddOwnModel(app, request.config);
   AddExecution(app, request.config);
   AddGroup(app, request.config);
   AddElastic(app, request.config);
@@ -246,8 +259,8 @@ Status CheckTraining(TrainConfig& config) {
   if (config.model.empty()) {
     return Status::Error(Code::kInvalidArgument, "which MODEL? `paceline models` lists them");
   }
-  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
-  return Resolve(config, *card, job::ReadMachine().cores);
+  PACELINE_ASSIGN(const model::ModelCard card, job::ChooseModel(config));
+  return Resolve(config, card, job::ReadMachine().cores);
 }
 
 }  // namespace paceline::cli

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/parse.h"
 #include "disk/file_system.h"
+#include "job/checkpoint_export.h"
 #include "job/server_export.h"
 #include "paceline/commands.h"
 
@@ -14,7 +15,13 @@ namespace {
 Status Export(const std::string& run, const std::string& out, const std::string& format_name) {
   PACELINE_ASSIGN(const job::ExportFormat format, job::ParseExportFormat(format_name));
   disk::PosixFileSystem files;
-  PACELINE_ASSIGN(const job::ExportSummary done, job::ExportParameters(files, run, out, format));
+  PACELINE_ASSIGN(const bool checkpoints, job::HasCheckpoints(files, run));
+  if (checkpoints && format != job::ExportFormat::kSafetensors) {
+    return Status::Error(Code::kInvalidArgument, "--format text is for tables; this run has none");
+  }
+  PACELINE_ASSIGN(const job::ExportSummary done,
+                  checkpoints ? job::ExportCheckpoint(files, run, out)
+                              : job::ExportParameters(files, run, out, format));
   for (const auto& table : done.tables) {
     fmt::print("table {}: {} rows of {}\n", table.name, table.rows, table.dim);
   }
@@ -27,9 +34,9 @@ Status Export(const std::string& run, const std::string& out, const std::string&
 
 int RunExport(const std::vector<std::string>& arguments) {
   CLI::App app(
-      "Write the parameters of a run with parameter servers, or of a local run of a model with "
-      "tables, to files that other programs read. The run has ended or was stopped; it stays as it "
-      "is (docs/parameter-server.md).",
+      "Write the parameters of a run to files that other programs read: of its newest checkpoint, "
+      "under PyTorch's names, or of its parameter servers with their tables. The run has ended or "
+      "was stopped; it stays as it is (docs/own-models.md, docs/parameter-server.md).",
       "paceline export");
   app.option_defaults()->always_capture_default();
   std::string run, out, format = "safetensors";

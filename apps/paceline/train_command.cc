@@ -53,8 +53,9 @@ Status CheckRole(const job::TrainConfig& config, const job::LaunchEnvironment& l
 }
 
 Result<int> Start(TrainRequest request, const std::vector<std::string>& arguments) {
-  const char* program = request.config.Fused() ? "/paceline" : "/paceline-worker";
-  std::vector<std::string> worker{ExecutableDirectory() + program, "train"};
+  const char* ours = request.config.Fused() ? "/paceline" : "/paceline-worker";
+  const std::string& own = request.config.worker_program;
+  std::vector<std::string> worker{own.empty() ? ExecutableDirectory() + ours : own, "train"};
   worker.insert(worker.end(), arguments.begin(), arguments.end());
   const bool run_given = !request.config.run.empty();
   if (!run_given) {

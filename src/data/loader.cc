@@ -13,12 +13,13 @@ namespace paceline::data {
 
 namespace {
 
-Status Validate(const BatchSource& source, const algo::BatchPlan& plan, const LoaderOptions& options) {
+Status Validate(const BatchSource& source, const algo::BatchPlan& plan,
+                const LoaderOptions& options) {
   PACELINE_TRY(plan.Validate());
   if (plan.dataset_size != source.size()) {
-    return Status::Error(Code::kInvalidArgument,
-                         fmt::format("a plan for {} samples on a data set of {}", plan.dataset_size,
-                                     source.size()));
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("a plan for {} samples on a data set of {}", plan.dataset_size, source.size()));
   }
   if (options.first_shard > options.end_shard || options.end_shard.value() > plan.shards) {
     return Status::Error(Code::kInvalidArgument,

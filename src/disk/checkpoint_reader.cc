@@ -71,6 +71,17 @@ Result<LoadedFile> LoadFile(FileSystem& fs, const std::string& dir, const Manife
   return file;
 }
 
+Result<LoadedFile> LoadTensors(FileSystem& fs, const std::string& path) {
+  PACELINE_ASSIGN(const std::uint64_t size, fs.Size(path));
+  LoadedFile file{.name = path, .bytes = std::vector<std::byte>(size)};
+  PACELINE_ASSIGN(const std::size_t got, fs.ReadAt(path, 0, file.bytes));
+  PACELINE_TRY(CheckSize(path, size, got));
+  auto header = wire::DecodeSafetensorsHeader(file.bytes, size);
+  if (!header.ok()) return header.status().Wrap(path);
+  file.header = std::move(header).value();
+  return file;
+}
+
 Status VerifyFile(FileSystem& fs, const std::string& dir, const ManifestFile& entry) {
   const std::string path = dir + "/" + entry.name;
   PACELINE_ASSIGN(const std::uint64_t size, fs.Size(path));

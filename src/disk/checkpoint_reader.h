@@ -40,6 +40,10 @@ Result<Manifest> ReadManifest(FileSystem& fs, const std::string& dir);
 // Reads a file into memory and compares size and checksum. Codes as above.
 Result<LoadedFile> LoadFile(FileSystem& fs, const std::string& dir, const ManifestFile& entry);
 
+// Reads a safetensors file that anybody may have written; its name is the path. kNotFound, kDisk,
+// or kBadData with the offset.
+Result<LoadedFile> LoadTensors(FileSystem& fs, const std::string& path);
+
 // The same comparison without keeping the bytes.
 Status VerifyFile(FileSystem& fs, const std::string& dir, const ManifestFile& entry);
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "job/model_choice.h"
 
 namespace paceline::job {
 
@@ -261,6 +262,7 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
       {"lr-schedule", lr_schedule},
       {"warmup-steps", std::to_string(warmup_steps)},
   };
+  if (IsScript(model)) identity["loss"] = loss;
   if (lr_schedule == "step") {
     identity["lr-decay-every"] = std::to_string(lr_decay_every);
     identity["lr-gamma"] = fmt::format("{}", lr_gamma);
@@ -295,6 +297,12 @@ std::string ToToml(const TrainConfig& config) {
   number("eval-samples", config.eval_samples);
   text("augment", config.augment);
   text("bad-record", config.bad_record);
+  if (!config.init_from.empty()) text("init-from", config.init_from);
+  if (IsScript(config.model)) {
+    text("loss", config.loss);
+    number("trust-model-files", config.trust_model_files);
+  }
+  if (!config.worker_program.empty()) text("worker-program", config.worker_program);
   number("prefetch", config.prefetch);
   text("strategy", config.strategy);
   text("workers", config.WorkersText());

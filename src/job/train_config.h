@@ -21,6 +21,10 @@ struct TrainConfig {
   std::string augment = "standard";      // or none
   std::string bad_record = "fail";       // or skip
   std::int64_t prefetch = 2;             // steps prepared in advance
+  std::string init_from;                 // safetensors file with the first parameters; empty: none
+  std::string loss = "cross-entropy";    // of a TorchScript file; mse: the output is like the input
+  bool trust_model_files = false;        // a TorchScript file is a program
+  std::string worker_program;            // trains instead of paceline-worker; empty: that one
 
   std::string strategy;                // empty: local for one worker, else allreduce; ps
   std::int64_t workers = 1;            // of an elastic run: the most

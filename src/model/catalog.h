@@ -36,8 +36,9 @@ struct ModelCard {
   std::string source;  // where architecture and hyper-parameters come from
   std::vector<std::int64_t> input_shape;
   std::int64_t classes = 0;
-  std::int64_t vocabulary = 0;  // of models of text: word pieces, those with a special sense included
-  std::int64_t max_length = 0;  // of models of text: word pieces of one sample
+  std::int64_t vocabulary =
+      0;  // of models of text: word pieces, those with a special sense included
+  std::int64_t max_length = 0;         // of models of text: word pieces of one sample
   std::vector<TensorSpec> parameters;  // trainable, in the module's order
   std::int64_t forward_flops = 0;      // of one sample; a multiply-add counts as two
 

@@ -44,9 +44,8 @@ DataSource OpenSyntheticImages(const job::TrainConfig& config) {
       std::make_shared<data::Synthetic>(data::SyntheticOptions{
           .seed = config.seed, .size = config.train_samples, .split = data::Split::kTrain}),
       AugmentOf(config));
-  source.held_out =
-      std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(data::SyntheticOptions{
-          .seed = config.seed, .size = held_out, .split = data::Split::kTest}));
+  source.held_out = std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(
+      data::SyntheticOptions{.seed = config.seed, .size = held_out, .split = data::Split::kTest}));
   return source;
 }
 

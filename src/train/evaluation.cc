@@ -18,9 +18,7 @@ struct Counts {
   std::vector<double> sums;  // batch by batch
   std::vector<algo::AucAccumulator> aucs;
 
-  std::span<double> Of(std::size_t batch) {
-    return std::span(sums).subspan(batch * width, width);
-  }
+  std::span<double> Of(std::size_t batch) { return std::span(sums).subspan(batch * width, width); }
 };
 
 // All ranks' values one after the other, by rank.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <torch/torch.h>
@@ -22,6 +23,12 @@ class Network : public torch::nn::Module {
  public:
   virtual Tensors Forward(const Tensors& batch, const ForwardContext& context) = 0;
 };
+
+enum class TensorRole { kParameter, kBuffer };
+
+// Registers a tensor under a dotted name: a dot descends into a module, which is made if need be.
+void RegisterUnder(torch::nn::Module& root, const std::string& name, const torch::Tensor& tensor,
+                   TensorRole role);
 
 // Uniform in +-bound; every element is a pure function of (seed, tensor, element).
 void InitUniform(torch::Tensor tensor, double bound, std::uint64_t seed,

@@ -32,11 +32,10 @@ Loss Classification::Compute(const Tensors& outputs, const Tensors& batch) const
   const torch::Tensor& logits = outputs[0];
   const torch::Tensor& labels = batch[1];
   Loss loss;
-  loss.sum = torch::nn::functional::cross_entropy(
-      logits, labels,
-      torch::nn::functional::CrossEntropyFuncOptions()
-          .reduction(torch::kSum)
-          .label_smoothing(label_smoothing_));
+  loss.sum = torch::nn::functional::cross_entropy(logits, labels,
+                                                  torch::nn::functional::CrossEntropyFuncOptions()
+                                                      .reduction(torch::kSum)
+                                                      .label_smoothing(label_smoothing_));
   loss.correct = static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
   loss.predictions = static_cast<double>(labels.size(0));
   return loss;

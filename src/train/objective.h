@@ -13,15 +13,15 @@
 namespace paceline::train {
 
 struct Loss {
-  torch::Tensor sum;        // over the samples of the batch; a scalar that can be differentiated
-  double correct = 0;       // predictions that were right,
-  double predictions = 0;   // of so many; 0: nothing is predicted
+  torch::Tensor sum;       // over the samples of the batch; a scalar that can be differentiated
+  double correct = 0;      // predictions that were right,
+  double predictions = 0;  // of so many; 0: nothing is predicted
 };
 
 // What evaluation adds up over the held-out samples. Sums are kept apart for each batch and added
 // in the order of batches, so the result does not depend on who evaluated which.
 struct EvalCounts {
-  std::span<double> sums;               // of this batch, zero at first
+  std::span<double> sums;                // of this batch, zero at first
   std::span<algo::AucAccumulator> aucs;  // of all batches so far
 };
 

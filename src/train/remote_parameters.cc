@@ -152,11 +152,11 @@ Status RemoteParameters::Hand(ps::Push push, std::span<const float> dense) {
 
 Status RemoteParameters::ExchangeSync(ps::Push push, std::vector<float> dense,
                                       RemoteReport& report) {
-  std::ranges::copy(std::array{static_cast<float>(report.loss), static_cast<float>(report.correct),
-                               static_cast<float>(report.predictions),
-                               static_cast<float>(report.samples), report.stop ? 1.0F : 0.0F,
-                               report.finite ? 0.0F : 1.0F},
-                    dense.end() - kReportFloats);
+  std::ranges::copy(
+      std::array{static_cast<float>(report.loss), static_cast<float>(report.correct),
+                 static_cast<float>(report.predictions), static_cast<float>(report.samples),
+                 report.stop ? 1.0F : 0.0F, report.finite ? 0.0F : 1.0F},
+      dense.end() - kReportFloats);
   push.dense = dense;
   PACELINE_TRY(store_.Push(push, pushes_));
   PACELINE_TRY(Pull(push.batch + 1, 0));

@@ -33,7 +33,8 @@ class StepServer {
   Status Open() {
     PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options_.model));
     learning_rate_ = card->learning_rate;
-    PACELINE_ASSIGN(data_, OpenData({.model = card->name, .augment = "none", .seed = options_.seed}));
+    PACELINE_ASSIGN(data_,
+                    OpenData({.model = card->name, .augment = "none", .seed = options_.seed}));
     plan_.dataset_size = data_.train->size();
     plan_.total_samples = kManySteps * plan_.GlobalBatch();
     PACELINE_ASSIGN(BuiltModel model, BuildModel(card->name, options_.seed));

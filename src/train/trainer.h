@@ -47,13 +47,13 @@ struct TrainerOptions {
 // What one step did, over all workers.
 struct StepOutcome {
   std::uint64_t samples = 0;
-  double correct = 0;         // predictions, by the parameters before the update,
-  double predictions = 0;     // of so many
-  double loss = 0;            // mean over the samples
-  double gradient_norm = 0;   // before clipping
-  bool applied = false;       // false: loss or gradient was not finite, and nothing was changed
-  bool stop = false;          // some worker was asked to stop; all know after the same step
-  bool view_ends = false;     // likewise: the group is about to change
+  double correct = 0;        // predictions, by the parameters before the update,
+  double predictions = 0;    // of so many
+  double loss = 0;           // mean over the samples
+  double gradient_norm = 0;  // before clipping
+  bool applied = false;      // false: loss or gradient was not finite, and nothing was changed
+  bool stop = false;         // some worker was asked to stop; all know after the same step
+  bool view_ends = false;    // likewise: the group is about to change
   std::vector<double> busy_seconds;  // by worker: from the start of the step to its last gradient
   std::vector<job::BusyLink> links;  // by worker, as they came in
 };

@@ -36,9 +36,9 @@ class Rig {
               .shards = options.shards,
               .total_samples = total_samples} {
     options.seed = testing::TestSeed();
-    trainer_ = Trainer::Create(BuildModel("vgg16-small", options.seed).value(), options,
-                               SystemClock())
-                   .value();
+    trainer_ =
+        Trainer::Create(BuildModel("vgg16-small", options.seed).value(), options, SystemClock())
+            .value();
     loader_ =
         data::BatchLoader::Create(source_, plan_, {.end_shard = ShardId(options.shards)}).value();
   }

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "data/loader.h"
+#include "train/initial_values.h"
 
 namespace paceline::train {
 
@@ -48,11 +49,12 @@ TrainingRun::TrainingRun(const job::TrainConfig& config, const RunEnvironment& e
 Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& config,
                                                        const RunEnvironment& environment) {
   std::unique_ptr<TrainingRun> run(new TrainingRun(config, environment));
-  PACELINE_ASSIGN(run->data_, OpenData(config));
+  PACELINE_ASSIGN(run->data_,
+                  environment.open_data ? environment.open_data(config) : OpenData(config));
   if (environment.elastic != nullptr) {
     PACELINE_TRY(run->OpenTrainer());
-    PACELINE_TRY(run->trainer_->WarmUp(*run->data_.held_out,
-                                       static_cast<std::size_t>(config.batch)));
+    PACELINE_TRY(
+        run->trainer_->WarmUp(*run->data_.held_out, static_cast<std::size_t>(config.batch)));
     environment.elastic->agent().SetReady();
     return run;
   }
@@ -114,7 +116,8 @@ Status TrainingRun::OpenTrainer() {
                .gamma = config_.lr_gamma,
                .total_steps = plan_.Steps(),
                .floor = config_.lr_floor};
-  PACELINE_ASSIGN(BuiltModel model, BuildModel(config_.model, config_.seed));
+  PACELINE_ASSIGN(BuiltModel model, environment_.build_model ? environment_.build_model(config_)
+                                                             : BuildModel(config_));
   PACELINE_ASSIGN(trainer_,
                   Trainer::Create(std::move(model),
                                   {.seed = config_.seed,
@@ -133,6 +136,13 @@ Status TrainingRun::OpenTrainer() {
                                    .bucket_bytes = config_.BucketBytes(),
                                    .timeout = config_.CollectiveTimeout()},
                                   environment_.clock));
+  if (!config_.init_from.empty()) {
+    PACELINE_ASSIGN(const std::vector<std::string> unused,
+                    TakeInitialValues(environment_.file_system, config_.init_from, *trainer_));
+    if (!unused.empty()) {
+      Warn(fmt::format("{}: not used: {}", config_.init_from, fmt::join(unused, ", ")));
+    }
+  }
   trainer_->phases().SetTrace(environment_.trace);
   trainer_->phases().SetObserver([this](job::Phase phase) {
     recorder_.Add(job::PhaseName(phase), position_.next_step.value());
@@ -185,12 +195,11 @@ Status TrainingRun::RestoreFromDisk() {
 }
 
 Result<std::unique_ptr<data::BatchLoader>> TrainingRun::MakeLoader() {
-  return data::BatchLoader::Create(
-      *data_.train, plan_,
-      {.first_step = position_.next_step,
-       .first_shard = trainer_->first_shard(),
-       .end_shard = trainer_->end_shard(),
-       .depth = static_cast<int>(config_.prefetch)});
+  return data::BatchLoader::Create(*data_.train, plan_,
+                                   {.first_step = position_.next_step,
+                                    .first_shard = trainer_->first_shard(),
+                                    .end_shard = trainer_->end_shard(),
+                                    .depth = static_cast<int>(config_.prefetch)});
 }
 
 Result<job::RunSummary> TrainingRun::Run() {

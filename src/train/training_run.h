@@ -45,6 +45,9 @@ struct RunEnvironment {
   std::string config_text;               // kept as the run's config.toml
   GradientFault gradient_fault;          // for tests
   collective::Engine* engine = nullptr;  // the group; null: a worker alone
+  // What is trained and what on; empty: the catalogue's model, and what --data names.
+  std::function<Result<BuiltModel>(const job::TrainConfig&)> build_model;
+  std::function<Result<DataSource>(const job::TrainConfig&)> open_data;
   job::ElasticGroup* elastic = nullptr;  // instead of `engine`: groups that come and go
   // Instead of both: parameters live on servers, and this is trainer `rank` of config.workers.
   std::function<Result<std::unique_ptr<ps::Store>>(const ps::JobSpec&)> connect_servers;

@@ -134,8 +134,7 @@ void TrainingRun::SummarizeEvaluation(job::RunSummary& summary) const {
   summary.eval_loss = evaluation_->Of("loss");
   summary.auc = evaluation_->Of("auc");
   for (const Metric& metric : evaluation_->metrics) {
-    const bool known =
-        metric.name == "accuracy" || metric.name == "loss" || metric.name == "auc";
+    const bool known = metric.name == "accuracy" || metric.name == "loss" || metric.name == "auc";
     if (!known) summary.metrics.emplace_back(metric.name, metric.value);
   }
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "job/train_config.h"
 #include "train/network.h"
 #include "train/objective.h"
 
@@ -15,6 +16,9 @@ struct BuiltModel {
   std::shared_ptr<Network> network;
   std::shared_ptr<const Objective> objective;
 };
+
+// What a run trains: a model of the catalogue, or a TorchScript file.
+Result<BuiltModel> BuildModel(const job::TrainConfig& config);
 
 // The model of the catalogue with that name, with its initial parameters: a pure function of the
 // seed.

@@ -1,0 +1,17 @@
+# What find_package(Paceline) reads. Link Paceline::paceline.
+include(CMakeFindDependencyMacro)
+find_dependency(fmt)
+find_dependency(nlohmann_json)
+find_dependency(CLI11)
+find_dependency(Threads)
+find_dependency(OpenSSL)
+find_dependency(Gloo)
+find_dependency(MPI COMPONENTS CXX)
+find_dependency(Torch)
+include(${CMAKE_CURRENT_LIST_DIR}/PacelineTargets.cmake)
+get_filename_component(paceline_prefix ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
+add_library(Paceline::paceline INTERFACE IMPORTED)
+target_link_libraries(Paceline::paceline INTERFACE Paceline::paceline_worker)
+target_include_directories(Paceline::paceline INTERFACE
+  ${paceline_prefix}/include ${paceline_prefix}/include/paceline)
+target_compile_features(Paceline::paceline INTERFACE cxx_std_20)

@@ -1,0 +1,136 @@
+"""Models of one's own, as a user meets them: the example project built against an installed library, a TorchScript
+file from Python, parameters written and read by Python. Usage: own_model_test.py BUILD_DIRECTORY"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+PACELINE = os.path.join(BUILD, "bin", "paceline")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def run(*command, expect=0):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != expect:
+        raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def train(folder, name, *arguments, program=PACELINE):
+    done = run(program, "train", *arguments, "--run", os.path.join(folder, name), "--json", "--quiet")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        length = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(length))
+        data = file.read()
+    header.pop("__metadata__", None)
+    return {name: (entry, data[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.contiguous().numpy().tobytes()
+        header[name] = {"dtype": {"torch.float32": "F32", "torch.int64": "I64"}[str(tensor.dtype)],
+                        "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+class ExampleProject(unittest.TestCase):
+    """The folder examples/spirals, copied nowhere and built by nothing but its own CMakeLists.txt."""
+
+    def test_builds_against_the_installed_library_and_trains_with_every_strategy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix, build = os.path.join(folder, "installed"), os.path.join(folder, "build")
+            run("cmake", "--install", BUILD, "--prefix", prefix)
+            run("cmake", "-G", "Ninja", "-S", os.path.join(ROOT, "examples", "spirals"), "-B", build,
+                "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}")
+            run("ninja", "-C", build)
+            spirals = os.path.join(build, "spirals")
+            paceline = os.path.join(prefix, "bin", "paceline")
+            fixed = ["spirals", "--epochs", "10", "--shards", "2", "--batch", "16", "--reproducible"]
+            alone = train(folder, "alone", *fixed, program=spirals)
+            self.assertGreater(alone["accuracy"], 0.95)
+            own = [*fixed, "--worker-program", spirals, "--workers", "2"]
+            self.assertEqual(train(folder, "two", *own, program=paceline)["params_hash"], alone["params_hash"])
+            servers = train(folder, "ps", *own, "--strategy", "ps", program=paceline)
+            self.assertEqual(servers["params_hash"], alone["params_hash"])
+
+
+class PythonModels(unittest.TestCase):
+    def setUp(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("skipped: python3-torch is not installed")
+        self.torch = torch
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def net(self):
+        torch = self.torch
+        torch.manual_seed(3)
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+            torch.nn.Conv2d(8, 16, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(2),
+            torch.nn.Flatten(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 10))
+
+    def test_a_script_trains_with_every_strategy_and_goes_back_to_python(self):
+        torch, model = self.torch, self.path("net.pt")
+        torch.jit.script(self.net()).save(model)
+        refused = run(PACELINE, "train", model, expect=2)
+        self.assertIn("--trust-model-files", refused.stderr)
+        fixed = [model, "--trust-model-files", "--steps", "60", "--shards", "2", "--batch", "32", "--reproducible",
+                 "--lr", "0.1", "--eval-samples", "500"]
+        alone = train(self.folder, "alone", *fixed)
+        self.assertGreater(alone["accuracy"], 0.25)  # chance: 0.1
+        two = [*fixed, "--workers", "2"]
+        self.assertEqual(train(self.folder, "two", *two)["params_hash"], alone["params_hash"])
+        servers = train(self.folder, "ps", *two, "--strategy", "ps", "--servers", "2")
+        self.assertEqual(servers["params_hash"], alone["params_hash"])
+
+        run(PACELINE, "export", self.path("alone"), "--out", self.path("files"))
+        tensors = read_safetensors(self.path("files/model.safetensors"))
+        state = {name: torch.frombuffer(bytearray(raw), dtype=torch.float32).reshape(entry["shape"])
+                 for name, (entry, raw) in tensors.items()}
+        missing = self.net().load_state_dict(state, strict=False)
+        self.assertEqual(missing.unexpected_keys, [])
+        self.assertEqual(missing.missing_keys, ["1.num_batches_tracked"])
+        again = run(PACELINE, "export", self.path("alone"), "--out", self.path("files"), expect=2)
+        self.assertIn("there already", again.stderr)
+
+    def test_a_model_of_the_catalogue_starts_with_parameters_from_python(self):
+        torch = self.torch
+        train(self.folder, "first", "vgg16-small", "--steps", "1", "--batch", "2", "--eval-samples", "10")
+        run(PACELINE, "export", self.path("first"), "--out", self.path("files"))
+        tensors = read_safetensors(self.path("files/model.safetensors"))
+        state = {name: torch.zeros(entry["shape"]) for name, (entry, _) in tensors.items()}
+        state["features.1.num_batches_tracked"] = torch.zeros((), dtype=torch.int64)
+        write_safetensors(self.path("zeros.safetensors"), state)
+        common = ["vgg16-small", "--steps", "1", "--batch", "2", "--eval-samples", "10", "--lr", "1e-30",
+                  "--optimizer", "sgd"]
+        summary = train(self.folder, "second", *common, "--init-from", self.path("zeros.safetensors"))
+        self.assertAlmostEqual(summary["final_loss"], 2.302585, places=4)  # ln 10: nothing is known
+        del state["classifier.1.weight"]
+        write_safetensors(self.path("short.safetensors"), state)
+        refused = run(PACELINE, "train", *common, "--run", self.path("third"), "--init-from",
+                      self.path("short.safetensors"), expect=12)
+        self.assertIn("short.safetensors has no tensor classifier.1.weight", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
