@@ -15,12 +15,15 @@ namespace paceline::job {
 // marked "0:" stands for a default that Resolve() fills in.
 struct TrainConfig {
   std::string model;
-  std::string data = "synthetic";        // or a folder with the CIFAR-10 binary files
+  std::string data = "synthetic";        // or a folder: docs/data.md
+  std::string data_cache;                // for indexes of images; empty: .paceline in the data
+  std::int64_t image_size = 0;           // height and width; 0: the model's
   std::uint64_t train_samples = 50'000;  // of the synthetic set
   std::uint64_t eval_samples = 0;        // held out; 0: 2,000 synthetic, else the whole test set
   std::string augment = "standard";      // or none
   std::string bad_record = "fail";       // or skip
   std::int64_t prefetch = 2;             // steps prepared in advance
+  std::int64_t data_threads = 1;         // that prepare them
 
   std::string strategy;                // empty: local for one worker, else allreduce; ps
   std::int64_t workers = 1;            // of an elastic run: the most
