@@ -25,7 +25,7 @@
 namespace paceline::data {
 namespace {
 
-// As large in bytes as an average photograph of ImageNet, 110 kB: coarse and fine structure.
+// About 57 kB, half of an average photograph of ImageNet: coarse and fine structure.
 std::string Photograph(std::uint64_t number) {
   CounterRng rng(1, Purpose::kSynthetic, number, 0);
   const std::uint32_t a = 20 + rng.Below(60), b = 20 + rng.Below(60);
