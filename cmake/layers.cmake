@@ -14,7 +14,7 @@ set(PACELINE_MAY_USE_disk       "base;wire;kernel")
 set(PACELINE_MAY_USE_store      "base;wire;net;disk")
 set(PACELINE_MAY_USE_collective "base;wire;kernel;algo;net;codec")
 set(PACELINE_MAY_USE_ps         "base;wire;kernel;algo;net;codec;disk")
-set(PACELINE_MAY_USE_data       "base;kernel;algo;disk")
+set(PACELINE_MAY_USE_data       "base;wire;kernel;algo;disk")
 # L4
 set(PACELINE_MAY_USE_member     "base;wire;algo;net;store")
 set(PACELINE_MAY_USE_sparse     "base;kernel;algo;data")

@@ -26,14 +26,23 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
       ->option_text("MODEL");
   const auto group = app.add_option_group("Data");
   group->add_option("--data", config.data,
-                    "'synthetic', or a folder with the CIFAR-10 binary files");
+                    "'synthetic', or a folder: CIFAR-10's binary files, JPEG files in "
+                    "train/CLASS and val/CLASS, or tar files; docs/data.md");
+  group->add_option("--data-cache", config.data_cache,
+                    "Folder that keeps the index of JPEG and tar files (default: .paceline in the "
+                    "folder of --data)");
+  group->add_option("--image-size", config.image_size,
+                    "Height and width of images (default: the model's; few models take others)");
   group->add_option("--train-samples", config.train_samples, "Size of the synthetic training set");
   group->add_option("--eval-samples", config.eval_samples,
                     "Held-out samples to evaluate on (default: 2000 synthetic, else all)");
-  group->add_option("--augment", config.augment, "standard (random crop and flip) or none");
+  group->add_option("--augment", config.augment,
+                    "standard (random crop and flip; of JPEG files a random part) or none");
   group->add_option("--bad-record", config.bad_record,
                     "fail: refuse corrupt data; skip: leave it out and count it");
   group->add_option("--prefetch", config.prefetch, "Steps whose data is prepared in advance");
+  group->add_option("--data-threads", config.data_threads,
+                    "Threads of each worker that prepare data; each has a step of its own in memory");
   HideZeroDefaults(*group);
 }
 

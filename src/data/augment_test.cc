@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "data/dataset.h"
 #include "testing/seed.h"
 
 namespace paceline::data {
@@ -17,7 +16,7 @@ constexpr std::size_t kSide = 32;
 
 std::vector<std::uint8_t> RandomImage() {
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 0, 0);
-  std::vector<std::uint8_t> image(kImagePixels);
+  std::vector<std::uint8_t> image(kCifarPixels);
   for (std::uint8_t& pixel : image) pixel = static_cast<std::uint8_t>(rng.Below(256));
   return image;
 }
@@ -33,16 +32,17 @@ double Reference(const std::vector<std::uint8_t>& image, const CropFlip& window,
     value = image[(channel * kSide + static_cast<std::size_t>(source_y)) * kSide +
                   static_cast<std::size_t>(source_x)];
   }
-  return (value / 255 - double{kChannelMean[channel]}) / double{kChannelStd[channel]};
+  return (value / 255 - double{kCifarNormalization.mean[channel]}) /
+         double{kCifarNormalization.std[channel]};
 }
 
 TEST(Normalize, MatchesTheDefinitionForEveryWindow) {
   const std::vector<std::uint8_t> image = RandomImage();
-  std::vector<float> out(kImagePixels);
+  std::vector<float> out(kCifarPixels);
   for (std::uint32_t i = 0; i < 9 * 9 * 2; ++i) {
     const CropFlip window{i / 18, i / 2 % 9, i % 2 == 1};
-    Normalize(image, window, out);
-    for (std::size_t p = 0; p < kImagePixels; ++p) {
+    Normalize(image, kCifarShape, window, kCifarNormalization, out);
+    for (std::size_t p = 0; p < kCifarPixels; ++p) {
       ASSERT_NEAR(out[p], Reference(image, window, p / 1024, p / 32 % 32, p % 32), 1e-5)
           << window.top << " " << window.left << " " << window.flip << " pixel " << p;
     }
@@ -51,10 +51,26 @@ TEST(Normalize, MatchesTheDefinitionForEveryWindow) {
 
 TEST(Normalize, DefaultWindowIsTheImageItself) {
   const std::vector<std::uint8_t> image = RandomImage();
-  std::vector<float> out(kImagePixels);
-  Normalize(image, {}, out);
+  std::vector<float> out(kCifarPixels);
+  Normalize(image, kCifarShape, {}, kCifarNormalization, out);
   const float last = static_cast<float>(image.back());
-  EXPECT_NEAR(out.back(), (last / 255 - kChannelMean[2]) / kChannelStd[2], 1e-5);
+  EXPECT_NEAR(out.back(), (last / 255 - kCifarNormalization.mean[2]) / kCifarNormalization.std[2],
+              1e-5);
+}
+
+TEST(Normalize, TakesAnyShapeAndCanLeaveValuesBetween0And1) {
+  const ImageShape shape{3, 5, 70};
+  std::vector<std::uint8_t> image(shape.pixels());
+  for (std::size_t i = 0; i < image.size(); ++i) image[i] = static_cast<std::uint8_t>(i * 37);
+  image[0] = 255;
+  std::vector<float> out(image.size());
+  Normalize(image, shape, {}, kUnitRange, out);
+  EXPECT_EQ(out[0], 1.0F);
+  for (std::size_t i = 0; i < image.size(); ++i) ASSERT_NEAR(out[i], image[i] / 255.0, 1e-6);
+  Normalize(image, shape, {.top = 6, .left = 3, .flip = true}, kUnitRange, out);
+  EXPECT_NEAR(out[0], image[2 * 70 + 68] / 255.0,
+              1e-6);             // two rows down, one column left, mirrored
+  EXPECT_EQ(out[4 * 70], 0.0F);  // below the image
 }
 
 TEST(DrawCropFlip, ReachesEveryWindowAndNothingElse) {

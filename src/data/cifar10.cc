@@ -40,7 +40,7 @@ Cifar10Scan ScanCifar10(std::span<const std::byte> bytes) {
 
 Status DecodeCifar10(std::span<const std::byte> record, std::span<std::uint8_t> image,
                      std::int64_t& label) {
-  if (record.size() != kCifar10RecordBytes || image.size() != kImagePixels) {
+  if (record.size() != kCifar10RecordBytes || image.size() != kCifarPixels) {
     return Status::Error(Code::kBadData,
                          fmt::format("{} bytes instead of {}", record.size(), kCifar10RecordBytes));
   }
@@ -49,7 +49,7 @@ Status DecodeCifar10(std::span<const std::byte> record, std::span<std::uint8_t> 
     return Status::Error(Code::kBadData, fmt::format("label {} is above 9", value));
   }
   label = value;
-  std::memcpy(image.data(), record.data() + 1, kImagePixels);
+  std::memcpy(image.data(), record.data() + 1, kCifarPixels);
   return {};
 }
 

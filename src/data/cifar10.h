@@ -14,15 +14,9 @@
 
 namespace paceline::data {
 
-enum class Split { kTrain, kTest };
-enum class BadRecord {
-  kFail,  // refuse the data set before anything is trained on it
-  kSkip,  // leave corrupt records out and count them
-};
-
 // Binary version (cs.toronto.edu/~kriz/cifar.html): a record is one label byte, then 1024 red,
 // 1024 green and 1024 blue bytes in row order; a file is 10,000 records.
-inline constexpr std::size_t kCifar10RecordBytes = 1 + kImagePixels;
+inline constexpr std::size_t kCifar10RecordBytes = 1 + kCifarPixels;
 inline constexpr std::uint64_t kCifar10FileBytes = 10'000 * kCifar10RecordBytes;
 inline constexpr std::int64_t kCifar10Classes = 10;
 

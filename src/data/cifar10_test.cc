@@ -28,7 +28,7 @@ std::string Records(std::size_t count, unsigned salt = 0) {
   std::string bytes;
   for (std::size_t r = 0; r < count; ++r) {
     bytes.push_back(static_cast<char>(r % 10));
-    bytes.append(kImagePixels - 1, static_cast<char>((r + salt) % 256));
+    bytes.append(kCifarPixels - 1, static_cast<char>((r + salt) % 256));
     bytes.push_back(static_cast<char>(r % 251));
   }
   return bytes;
@@ -54,7 +54,7 @@ Result<std::unique_ptr<Cifar10>> OpenTest(const TempDir& dir, const std::string&
 }
 
 struct Sample {
-  std::vector<std::uint8_t> image = std::vector<std::uint8_t>(kImagePixels);
+  std::vector<std::uint8_t> image = std::vector<std::uint8_t>(kCifarPixels);
   std::int64_t label = -1;
 };
 

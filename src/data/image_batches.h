@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -10,13 +12,18 @@
 
 namespace paceline::data {
 
-// Batches of small images: array 0 holds normalised pixels [n, channels, height, width], array 1
-// the labels [n]. Samples of training batches are augmented. Immutable, thread-safe.
+struct ImageBatchOptions {
+  Augment augment = Augment::kStandard;  // of training batches
+  Normalization normalization = kCifarNormalization;
+};
+
+// Batches of images that all have one shape: array 0 holds pixels [n, channels, height, width],
+// array 1 the labels [n]. Immutable, thread-safe.
 class ImageBatches final : public BatchSource {
  public:
   explicit ImageBatches(std::shared_ptr<const Dataset> dataset,
-                        Augment augment = Augment::kStandard)
-      : dataset_(std::move(dataset)), augment_(augment) {}
+                        const ImageBatchOptions& options = {})
+      : dataset_(std::move(dataset)), options_(options) {}
 
   std::uint64_t size() const override { return dataset_->size(); }
   Status Fill(const FillRequest& request, BatchBuffer& buffer) const override;
@@ -25,7 +32,15 @@ class ImageBatches final : public BatchSource {
 
  private:
   std::shared_ptr<const Dataset> dataset_;
-  Augment augment_;
+  ImageBatchOptions options_;
 };
+
+// Makes array 0 for `count` images of this shape and array 1 for their labels.
+struct ImageArrays {
+  std::span<float> images;
+  std::span<std::int64_t> labels;
+};
+Result<ImageArrays> MakeImageArrays(BatchBuffer& buffer, std::size_t count,
+                                    const ImageShape& shape);
 
 }  // namespace paceline::data

@@ -33,7 +33,7 @@ struct Copy {
 Copy CopyOf(const Batch& batch) {
   const std::span<float> images = batch.tensors.at(0).Floats();
   const std::span<std::int64_t> labels = batch.tensors.at(1).Integers();
-  EXPECT_EQ(images.size(), batch.count * kImagePixels);
+  EXPECT_EQ(images.size(), batch.count * kCifarPixels);
   EXPECT_EQ(labels.size(), batch.count);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(images.data()) % 64, 0U);
   return {batch.step.value(),
@@ -46,7 +46,8 @@ Copy CopyOf(const Batch& batch) {
 
 // Batches of a data set that outlives them.
 ImageBatches Of(const Dataset& dataset, Augment augment = Augment::kStandard) {
-  return ImageBatches(std::shared_ptr<const Dataset>(std::shared_ptr<void>(), &dataset), augment);
+  return ImageBatches(std::shared_ptr<const Dataset>(std::shared_ptr<void>(), &dataset),
+                      {.augment = augment});
 }
 
 std::unique_ptr<BatchLoader> Make(const BatchSource& source, const algo::BatchPlan& plan,
@@ -112,14 +113,15 @@ TEST(BatchLoader, ImagesAreTheAugmentedSamples) {
   const algo::BatchPlan plan = Plan();
   for (Augment augment : {Augment::kNone, Augment::kStandard}) {
     const Copy batch = All(dataset, plan, Shards(2, 3), augment).at(3);
-    std::vector<std::uint8_t> image(kImagePixels);
-    std::vector<float> expected(kImagePixels);
+    std::vector<std::uint8_t> image(kCifarPixels);
+    std::vector<float> expected(kCifarPixels);
     for (std::size_t s = 0; s < 3; ++s) {
       std::int64_t label = -1;
       ASSERT_THAT(dataset.Read(plan.SampleAt(batch.first_position + s), image, label), IsOk());
-      Normalize(image, DrawCropFlip(augment, plan.seed, 3, 2 * 3 + s), expected);
+      Normalize(image, kCifarShape, DrawCropFlip(augment, plan.seed, 3, 2 * 3 + s),
+                kCifarNormalization, expected);
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
-                             batch.images.begin() + static_cast<std::ptrdiff_t>(s * kImagePixels)));
+                             batch.images.begin() + static_cast<std::ptrdiff_t>(s * kCifarPixels)));
     }
   }
 }
@@ -321,12 +323,12 @@ TEST(EvalBatches, HoldTheImagesAsTheyAre) {
   auto batches = EvalBatches::Create(source, 2);
   ASSERT_THAT(batches, IsOk());
   const Copy batch = CopyOf(**batches->Next());
-  std::vector<std::uint8_t> image(kImagePixels);
-  std::vector<float> expected(kImagePixels);
+  std::vector<std::uint8_t> image(kCifarPixels);
+  std::vector<float> expected(kCifarPixels);
   std::int64_t label = -1;
   ASSERT_THAT(dataset.Read(1, image, label), IsOk());
-  Normalize(image, {}, expected);
-  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.images.begin() + kImagePixels));
+  Normalize(image, kCifarShape, {}, kCifarNormalization, expected);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.images.begin() + kCifarPixels));
 }
 
 TEST(EvalBatches, PassErrorsOnAndRefuseEmptyBatches) {

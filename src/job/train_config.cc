@@ -162,6 +162,15 @@ Status CheckServers(const TrainConfig& config) {
   return {};
 }
 
+Status CheckImageSize(const TrainConfig& config, const model::ModelCard& card) {
+  if (config.image_size == 0) return {};
+  PACELINE_TRY(Within<std::int64_t>("--image-size", config.image_size, 8, 4096));
+  if (card.any_image_size) return {};
+  return Status::Error(Code::kInvalidArgument,
+                       fmt::format("--image-size is {}; {} takes one size only", config.image_size,
+                                   card.name));
+}
+
 Status CheckRanges(const TrainConfig& config) {
   constexpr std::int64_t kMany = 1'000'000;
   constexpr double kLarge = 1e6;
@@ -171,6 +180,7 @@ Status CheckRanges(const TrainConfig& config) {
   PACELINE_TRY(Within<std::int64_t>("--shards", config.shards, 1, 65'536));
   PACELINE_TRY(Within<std::int64_t>("--threads", config.threads, 1, 1024));
   PACELINE_TRY(Within<std::int64_t>("--prefetch", config.prefetch, 1, 64));
+  PACELINE_TRY(Within<std::int64_t>("--data-threads", config.data_threads, 1, 256));
   PACELINE_TRY(Within<std::int64_t>("--keep", config.keep, 2, 1000));
   PACELINE_TRY(Within<std::uint64_t>("--steps", config.steps, 0, kMaxCount));
   PACELINE_TRY(Within<std::uint64_t>("--epochs", config.epochs, 0, kMaxCount));
@@ -210,6 +220,7 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   }
   if (config.steps == 0 && config.epochs == 0) config.epochs = 1;
   PACELINE_TRY(CheckRanges(config));
+  PACELINE_TRY(CheckImageSize(config, card));
   PACELINE_TRY(CheckChoices(config));
   PACELINE_TRY(CheckElastic(config));
   PACELINE_TRY(CheckWorkers(config));
@@ -263,6 +274,7 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
       {"warmup-steps", std::to_string(warmup_steps)},
   };
   if (IsScript(model)) identity["loss"] = loss;
+  if (image_size != 0) identity["image-size"] = std::to_string(image_size);
   if (lr_schedule == "step") {
     identity["lr-decay-every"] = std::to_string(lr_decay_every);
     identity["lr-gamma"] = fmt::format("{}", lr_gamma);
@@ -293,6 +305,8 @@ std::string ToToml(const TrainConfig& config) {
   };
   text("model", config.model);
   text("data", config.data);
+  if (!config.data_cache.empty()) text("data-cache", config.data_cache);
+  number("image-size", config.image_size);
   number("train-samples", config.train_samples);
   number("eval-samples", config.eval_samples);
   text("augment", config.augment);
@@ -304,6 +318,7 @@ std::string ToToml(const TrainConfig& config) {
   }
   if (!config.worker_program.empty()) text("worker-program", config.worker_program);
   number("prefetch", config.prefetch);
+  number("data-threads", config.data_threads);
   text("strategy", config.strategy);
   text("workers", config.WorkersText());
   if (config.Elastic()) {

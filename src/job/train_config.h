@@ -15,7 +15,9 @@ namespace paceline::job {
 // marked "0:" stands for a default that Resolve() fills in.
 struct TrainConfig {
   std::string model;
-  std::string data = "synthetic";        // or a folder with the CIFAR-10 binary files
+  std::string data = "synthetic";        // or a folder: docs/data.md
+  std::string data_cache;                // for indexes of images; empty: .paceline in the data
+  std::int64_t image_size = 0;           // height and width; 0: the model's
   std::uint64_t train_samples = 50'000;  // of the synthetic set
   std::uint64_t eval_samples = 0;        // held out; 0: 2,000 synthetic, else the whole test set
   std::string augment = "standard";      // or none
@@ -25,6 +27,7 @@ struct TrainConfig {
   std::string loss = "cross-entropy";    // of a TorchScript file; mse: the output is like the input
   bool trust_model_files = false;        // a TorchScript file is a program
   std::string worker_program;            // trains instead of paceline-worker; empty: that one
+  std::int64_t data_threads = 1;         // that prepare them
 
   std::string strategy;                // empty: local for one worker, else allreduce; ps
   std::int64_t workers = 1;            // of an elastic run: the most

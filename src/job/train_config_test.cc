@@ -50,6 +50,9 @@ TEST(Resolve, NamesTheFlagThatIsWrong) {
   const std::vector<Case> cases{
       {[](auto& c) { c.batch = -1; }, "--batch is -1; it must be 1 to"},
       {[](auto& c) { c.threads = -2; }, "--threads is -2"},
+      {[](auto& c) { c.data_threads = 0; }, "--data-threads is 0; it must be 1 to"},
+      {[](auto& c) { c.image_size = 7; }, "--image-size is 7; it must be 8 to"},
+      {[](auto& c) { c.image_size = 64; }, "--image-size is 64; vgg16 takes one size only"},
       {[](auto& c) { c.workers = 0; }, "--workers is 0; it must be 1 to"},
       {[](auto& c) { c.workers = 2, c.shards = 1; }, "--shards 1 is less than --workers 2"},
       {[](auto& c) { c.workers = 2, c.strategy = "local"; }, "--strategy local is one worker"},

@@ -35,6 +35,7 @@ struct ModelCard {
   std::string description;
   std::string source;  // where architecture and hyper-parameters come from
   std::vector<std::int64_t> input_shape;
+  bool any_image_size = false;  // takes squares of other sizes than input_shape, too
   std::int64_t classes = 0;
   std::int64_t vocabulary =
       0;  // of models of text: word pieces, those with a special sense included

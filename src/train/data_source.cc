@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "data/cifar10.h"
-#include "data/image_batches.h"
-#include "data/synthetic.h"
+#include "data/image_source.h"
+#include "job/model_choice.h"
+#include "model/catalog.h"
 
 namespace paceline::train {
 
@@ -33,39 +33,39 @@ class FirstSamples final : public data::BatchSource {
   std::uint64_t size_;
 };
 
-data::Augment AugmentOf(const job::TrainConfig& config) {
-  return config.augment == "none" ? data::Augment::kNone : data::Augment::kStandard;
+data::ImageRequest ImagesFor(const job::TrainConfig& config, const model::ModelCard& card) {
+  const bool compression = card.family == model::Family::kCompression;
+  const auto extent = [&](std::size_t axis) {
+    const bool given = axis > 0 && config.image_size > 0;
+    return static_cast<std::size_t>(given ? config.image_size : card.input_shape.at(axis));
+  };
+  return {.shape = {extent(0), extent(1), extent(2)},
+          .classes = compression ? 0 : card.classes,
+          .range = compression ? data::PixelRange::kUnit : data::PixelRange::kNormalized,
+          .augment = config.augment == "none" ? data::Augment::kNone : data::Augment::kStandard,
+          .policy = config.bad_record == "skip" ? data::BadRecord::kSkip : data::BadRecord::kFail};
 }
 
-DataSource OpenSyntheticImages(const job::TrainConfig& config) {
-  const std::uint64_t held_out = config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples;
-  DataSource source;
-  source.train = std::make_unique<data::ImageBatches>(
-      std::make_shared<data::Synthetic>(data::SyntheticOptions{
-          .seed = config.seed, .size = config.train_samples, .split = data::Split::kTrain}),
-      AugmentOf(config));
-  source.held_out = std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(
-      data::SyntheticOptions{.seed = config.seed, .size = held_out, .split = data::Split::kTest}));
-  return source;
-}
-
-Result<DataSource> OpenCifar10(const job::TrainConfig& config) {
-  const auto policy = config.bad_record == "skip" ? data::BadRecord::kSkip : data::BadRecord::kFail;
-  PACELINE_ASSIGN(auto train, data::Cifar10::Open(config.data, data::Split::kTrain, policy));
-  PACELINE_ASSIGN(auto test, data::Cifar10::Open(config.data, data::Split::kTest, policy));
-  DataSource source;
-  source.warnings = train->warnings();
-  source.warnings.insert(source.warnings.end(), test->warnings().begin(), test->warnings().end());
-  source.train = std::make_unique<data::ImageBatches>(std::move(train), AugmentOf(config));
-  source.held_out = std::make_unique<data::ImageBatches>(std::move(test));
-  return source;
+Result<DataSource> OpenImageData(const job::TrainConfig& config, const model::ModelCard& card) {
+  const data::ImageRequest request = ImagesFor(config, card);
+  data::ImageSources images;
+  if (config.Synthetic()) {
+    images = data::MakeSyntheticImages(
+        request, {.seed = config.seed,
+                  .train = config.train_samples,
+                  .held_out = config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples});
+  } else {
+    PACELINE_ASSIGN(images, data::OpenImages(request, config.data, config.data_cache));
+  }
+  return DataSource{std::move(images.train), std::move(images.held_out),
+                    std::move(images.warnings)};
 }
 
 }  // namespace
 
 Result<DataSource> OpenData(const job::TrainConfig& config) {
-  if (config.Synthetic()) return OpenSyntheticImages(config);
-  PACELINE_ASSIGN(DataSource source, OpenCifar10(config));
+  PACELINE_ASSIGN(const model::ModelCard card, job::ChooseModel(config));
+  PACELINE_ASSIGN(DataSource source, OpenImageData(config, card));
   if (config.eval_samples > 0 && config.eval_samples < source.held_out->size()) {
     source.held_out =
         std::make_unique<FirstSamples>(std::move(source.held_out), config.eval_samples);

@@ -164,7 +164,7 @@ TEST(Script, WhatDoesNotFitIsSaidInOneLine) {
     EXPECT_EQ(model.status().message().find('\n'), std::string::npos);
   };
   expect(path, "mse", {3, 2, 2}, "shape of the input");
-  expect(path, "cross-entropy", {3, 4, 4}, "torch");
+  expect(path, "cross-entropy", {3, 4, 4}, "mat1 and mat2 shapes");
   std::ofstream(dir / "broken.pt") << "not a zip archive";
   expect(dir / "broken.pt", "cross-entropy", {3, 2, 2}, "torch");
 }

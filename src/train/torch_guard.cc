@@ -10,6 +10,12 @@ namespace paceline::train {
 namespace {
 
 std::string FirstLine(std::string_view text) {
+  // The interpreter of TorchScript begins with where, over many lines, and ends with what.
+  constexpr std::string_view kWhat = "RuntimeError: ";
+  const std::size_t what = text.rfind(kWhat);
+  if (text.find("TorchScript") != text.npos && what != text.npos) {
+    text.remove_prefix(what + kWhat.size());
+  }
   return std::string(text.substr(0, text.find('\n')));
 }
 

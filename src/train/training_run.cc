@@ -195,11 +195,14 @@ Status TrainingRun::RestoreFromDisk() {
 }
 
 Result<std::unique_ptr<data::BatchLoader>> TrainingRun::MakeLoader() {
-  return data::BatchLoader::Create(*data_.train, plan_,
-                                   {.first_step = position_.next_step,
-                                    .first_shard = trainer_->first_shard(),
-                                    .end_shard = trainer_->end_shard(),
-                                    .depth = static_cast<int>(config_.prefetch)});
+  return data::BatchLoader::Create(
+      *data_.train, plan_,
+      {.first_step = position_.next_step,
+       .first_shard = trainer_->first_shard(),
+       .end_shard = trainer_->end_shard(),
+       .threads = static_cast<int>(config_.data_threads),
+       // One step is being used while each thread fills another.
+       .depth = static_cast<int>(std::max(config_.prefetch, config_.data_threads + 1))});
 }
 
 Result<job::RunSummary> TrainingRun::Run() {

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PACELINE_CHECK(scan.records * data::kCifar10RecordBytes + scan.trailing_bytes == size,
                  "every byte is accounted for");
 
-  std::array<std::uint8_t, data::kImagePixels> image;
+  std::array<std::uint8_t, data::kCifarPixels> image;
   std::size_t bad = 0;
   for (std::uint64_t record = 0; record < scan.records; ++record) {
     std::int64_t label = -1;
