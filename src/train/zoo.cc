@@ -6,11 +6,11 @@
 
 namespace paceline::train {
 
-Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed) {
+Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed, double label_smoothing) {
   PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(name));
   PACELINE_ASSIGN(const model::VggSpec spec, model::VggSpecByName(card->name));
   return BuiltModel{std::make_shared<Vgg>(spec, seed),
-                    std::make_shared<Classification>(card->classes)};
+                    std::make_shared<Classification>(card->classes, label_smoothing)};
 }
 
 }  // namespace paceline::train
