@@ -14,10 +14,11 @@ namespace {
 
 using job::TrainConfig;
 
-// 0 stands for a default that depends on something else; the text says on what.
+// 0 and -1 stand for a default that depends on something else; the text says on what.
 void HideZeroDefaults(CLI::App& group) {
   for (CLI::Option* option : group.get_options()) {
-    if (option->get_default_str() == "0") option->default_str("");
+    const std::string shown = option->get_default_str();
+    if (shown == "0" || shown == "-1") option->default_str("");
   }
 }
 
@@ -76,6 +77,11 @@ void AddExecution(CLI::App& app, TrainConfig& config) {
       ->default_str("1");
   group->add_option("--shards", config.shards,
                     "Virtual shards of the global batch (default: the workers)");
+  group
+      ->add_option("--accumulate", config.accumulate,
+                   "Batches whose gradients each worker adds up in a step: the same as --shards "
+                   "with so many for each worker")
+      ->configurable(false);
   group->add_option("--batch", config.batch, "Samples per virtual shard (default: the model's)");
   group->add_option("--steps", config.steps, "Stop after this many steps");
   group->add_option("--epochs", config.epochs, "Stop after this many passes (default 1)");
@@ -160,15 +166,43 @@ void AddServers(CLI::App& app, TrainConfig& config) {
 
 void AddOptimizer(CLI::App& app, TrainConfig& config) {
   const auto group = app.add_option_group("Optimizer");
-  group->add_option("--optimizer", config.optimizer, "sgd, adam or adagrad (default: the model's)");
+  group->add_option("--optimizer", config.optimizer,
+                    "sgd, adam, adamw, adagrad, lars or lamb (default: the model's)");
   group->add_option("--lr", config.lr, "Learning rate (default: the model's)");
-  group->add_option("--momentum", config.momentum, "For sgd");
-  group->add_option("--weight-decay", config.weight_decay, "L2 penalty");
-  group->add_option("--lr-schedule", config.lr_schedule, "constant, step, cosine or inverse-sqrt");
-  group->add_option("--warmup-steps", config.warmup_steps, "Steps of linear warm-up");
+  group->add_option("--momentum", config.momentum, "For sgd and lars (default: the model's, or 0)");
+  group->add_option("--beta1", config.beta1,
+                    "For adam, adamw and lamb (default: the model's, or 0.9)");
+  group->add_option("--beta2", config.beta2, "Likewise (default: the model's, or 0.999)");
+  group->add_option("--epsilon", config.epsilon,
+                    "For all but sgd (default: the model's, or the optimizer's)");
+  group->add_option("--trust-coefficient", config.trust_coefficient, "For lars");
+  group->add_option("--weight-decay", config.weight_decay,
+                    "L2 penalty; adamw and lamb: decoupled from the gradient (default: the "
+                    "model's, or 0)");
+  group->add_option("--decay-exclude", config.decay_exclude,
+                    "Parameters without weight decay: none, norm-bias (tensors of rank 1), or "
+                    "patterns of names, as in norm-bias,*.embedding.*");
+  group->add_option("--lr-schedule", config.lr_schedule,
+                    "constant, step, cosine, inverse-sqrt, linear, poly or one-cycle (default: the "
+                    "model's, or constant)");
+  group->add_option("--warmup-steps", config.warmup_steps,
+                    "Steps of linear warm-up (default: the model's, or 0)");
   group->add_option("--lr-decay-every", config.lr_decay_every, "Steps, for --lr-schedule step");
   group->add_option("--lr-gamma", config.lr_gamma, "Factor, for --lr-schedule step");
-  group->add_option("--lr-floor", config.lr_floor, "Lowest rate, for --lr-schedule cosine");
+  group->add_option("--lr-floor", config.lr_floor,
+                    "Lowest rate, for --lr-schedule cosine, linear, poly and one-cycle");
+  group->add_option("--lr-power", config.lr_power, "Exponent, for --lr-schedule poly");
+  group->add_option("--label-smoothing", config.label_smoothing,
+                    "Share of the target that all classes divide (default: the model's, or 0)");
+  group->add_option(
+      "--mixup", config.mixup,
+      "Mix pairs of training images and their labels; alpha of the Beta distribution, "
+      "up to 1 (default: none)");
+  group->add_option("--ema", config.ema,
+                    "Decay of an average of the parameters, which is evaluated and saved too "
+                    "(default: no average)");
+  group->add_option("--loss-scale", config.loss_scale,
+                    "Factor on the loss while gradients are computed: a power of two, or dynamic");
   group->add_option("--clip-norm", config.clip_norm, "Largest gradient norm (default: no limit)");
   group->add_option("--nan-policy", config.nan_policy,
                     "When loss or gradient is not finite: skip the step, or stop");
@@ -185,10 +219,14 @@ void AddRecords(CLI::App& app, TrainConfig& config) {
   group->add_option("--checkpoint-every", config.checkpoint_every,
                     "Steps between checkpoints (default: each epoch)");
   group->add_option("--keep", config.keep, "Checkpoints to keep");
+  group->add_flag("--keep-best", config.keep_best,
+                  "Save at each evaluation that is the best so far, and keep the best one");
   group->add_flag("--checkpoint-required", config.checkpoint_required,
                   "Stop when a checkpoint cannot be written");
   group->add_option("--eval-every", config.eval_every,
                     "Steps between evaluations (default: each epoch)");
+  group->add_option("--patience", config.patience,
+                    "Stop after this many evaluations without a better one (default: never)");
   group
       ->add_option("--trace", config.trace,
                    "Write a timeline for chrome://tracing and Perfetto to this file")

@@ -134,6 +134,17 @@ TEST(ParseTrainArguments, TheRecordedConfigReadsBackUnchanged) {
   ExpectReadsBack(original->config);
 }
 
+TEST(ParseTrainArguments, TheFlagsOfRecipesReadBackUnchanged) {
+  const auto original = ParseTrainArguments(
+      {"vgg16-small", "--beta1=0.8", "--beta2=0.98", "--epsilon=1e-09", "--trust-coefficient=0.02",
+       "--decay-exclude=norm-bias,*.bn?.*", "--label-smoothing=0.1", "--ema=0.99",
+       "--loss-scale=1024", "--lr-power=3", "--patience=4", "--keep-best"});
+  ASSERT_THAT(original, IsOk());
+  EXPECT_EQ(original->config.decay_exclude, "norm-bias,*.bn?.*");
+  EXPECT_EQ(original->config.patience, 4U);
+  ExpectReadsBack(original->config);
+}
+
 TEST(ParseTrainArguments, TheFlagsOfServersReadBackUnchanged) {
   const auto original =
       ParseTrainArguments({"vgg16-small", "--strategy",        "ps",      "--mode",

@@ -15,6 +15,23 @@ using model::ModelCard;
 
 constexpr double kMebi = 1024.0 * 1024.0;
 
+// What a card says beyond batch, optimiser and learning rate: ", momentum 0.9, warm-up 100 steps".
+std::string RecipeText(const ModelCard& card) {
+  std::string text;
+  const auto add = [&](const char* name, double value) {
+    if (value != 0) text += fmt::format(", {} {}", name, value);
+  };
+  add("momentum", card.momentum);
+  add("beta1", card.beta1);
+  add("beta2", card.beta2);
+  add("epsilon", card.epsilon);
+  add("weight decay", card.weight_decay);
+  if (!card.lr_schedule.empty()) text += ", schedule " + card.lr_schedule;
+  if (card.warmup_steps != 0) text += fmt::format(", warm-up {} steps", card.warmup_steps);
+  add("label smoothing", card.label_smoothing);
+  return text;
+}
+
 JsonObject CardJson(const ModelCard& card) {
   return JsonObject()
       .Add("name", card.name)
@@ -54,8 +71,8 @@ void PrintCard(const ModelCard& card) {
                    static_cast<double>(card.ParameterBytes()) / kMebi));
   line("operations", fmt::format("{:.1f} MFLOP forward per sample",
                                  static_cast<double>(card.forward_flops) / 1e6));
-  line("defaults", fmt::format("batch {}, optimizer {}, learning rate {}", card.batch,
-                               card.optimizer, card.learning_rate));
+  line("defaults", fmt::format("batch {}, optimizer {}, learning rate {}{}", card.batch,
+                               card.optimizer, card.learning_rate, RecipeText(card)));
   line("train with", fmt::format("paceline train {}", card.name));
 }
 

@@ -11,7 +11,9 @@ namespace paceline::algo {
 namespace {
 
 constexpr LearningRateKind kKinds[] = {LearningRateKind::kConstant, LearningRateKind::kStep,
-                                       LearningRateKind::kCosine, LearningRateKind::kInverseSqrt};
+                                       LearningRateKind::kCosine,   LearningRateKind::kInverseSqrt,
+                                       LearningRateKind::kLinear,   LearningRateKind::kPoly,
+                                       LearningRateKind::kOneCycle};
 
 double InverseSqrt(const LearningRateSchedule& schedule, std::uint64_t step) {
   const double s = static_cast<double>(step) + 1;
@@ -27,28 +29,52 @@ double StepDecay(const LearningRateSchedule& schedule, std::uint64_t step) {
   return schedule.base * std::pow(schedule.gamma, static_cast<double>(decays));
 }
 
-// step >= warmup_steps.
-double Cosine(const LearningRateSchedule& schedule, std::uint64_t step) {
+double HalfCosine(double from, double to, double progress) {
+  return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+}
+
+// From base to floor after the warm-up, for schedules with an end. step >= warmup_steps.
+double Decay(const LearningRateSchedule& schedule, std::uint64_t step) {
   if (step >= schedule.total_steps) return schedule.floor;
   const double progress = static_cast<double>(step - schedule.warmup_steps) /
                           static_cast<double>(schedule.total_steps - schedule.warmup_steps);
-  return schedule.floor +
-         (schedule.base - schedule.floor) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  if (schedule.kind == LearningRateKind::kCosine) {
+    return HalfCosine(schedule.base, schedule.floor, progress);
+  }
+  const double power = schedule.kind == LearningRateKind::kLinear ? 1 : schedule.power;
+  return schedule.floor + (schedule.base - schedule.floor) * std::pow(1 - progress, power);
+}
+
+// The factors and the share of the rise are PyTorch's defaults, and so is that both ends are hit.
+double OneCycle(const LearningRateSchedule& schedule, std::uint64_t step) {
+  constexpr double kFirst = 25, kLast = 25e4, kRise = 0.3;
+  const double floor = schedule.floor > 0 ? schedule.floor : schedule.base / kLast;
+  const auto total = static_cast<double>(schedule.total_steps);
+  const double rise =
+      schedule.warmup_steps > 0 ? static_cast<double>(schedule.warmup_steps) : kRise * total;
+  const double top = std::max(0.0, rise - 1), end = total - 1, at = static_cast<double>(step);
+  if (at < top) return HalfCosine(schedule.base / kFirst, schedule.base, at / top);
+  if (at >= end) return floor;
+  return HalfCosine(schedule.base, floor, (at - top) / (end - top));
 }
 
 }  // namespace
 
 double LearningRateAt(const LearningRateSchedule& schedule, std::uint64_t step) {
   if (schedule.kind == LearningRateKind::kInverseSqrt) return InverseSqrt(schedule, step);
+  if (schedule.kind == LearningRateKind::kOneCycle) return OneCycle(schedule, step);
   if (step < schedule.warmup_steps) {
     return schedule.base * (static_cast<double>(step) + 1) /
            static_cast<double>(schedule.warmup_steps);
   }
   switch (schedule.kind) {
     case LearningRateKind::kStep: return StepDecay(schedule, step);
-    case LearningRateKind::kCosine: return Cosine(schedule, step);
+    case LearningRateKind::kCosine:
+    case LearningRateKind::kLinear:
+    case LearningRateKind::kPoly: return Decay(schedule, step);
     case LearningRateKind::kConstant:
-    case LearningRateKind::kInverseSqrt: break;
+    case LearningRateKind::kInverseSqrt:
+    case LearningRateKind::kOneCycle: break;
   }
   return schedule.base;
 }
@@ -59,7 +85,9 @@ Result<LearningRateKind> ParseLearningRateKind(std::string_view name) {
   }
   return Status::Error(
       Code::kInvalidArgument,
-      fmt::format("no learning-rate schedule '{}': constant, step, cosine or inverse-sqrt", name));
+      fmt::format("no learning-rate schedule '{}': constant, step, cosine, inverse-sqrt, linear, "
+                  "poly or one-cycle",
+                  name));
 }
 
 const char* LearningRateKindName(LearningRateKind kind) {
@@ -68,8 +96,24 @@ const char* LearningRateKindName(LearningRateKind kind) {
     case LearningRateKind::kStep: return "step";
     case LearningRateKind::kCosine: return "cosine";
     case LearningRateKind::kInverseSqrt: return "inverse-sqrt";
+    case LearningRateKind::kLinear: return "linear";
+    case LearningRateKind::kPoly: return "poly";
+    case LearningRateKind::kOneCycle: return "one-cycle";
   }
   return "unknown";
+}
+
+bool HasEnd(LearningRateKind kind) {
+  switch (kind) {
+    case LearningRateKind::kConstant:
+    case LearningRateKind::kStep:
+    case LearningRateKind::kInverseSqrt: return false;
+    case LearningRateKind::kCosine:
+    case LearningRateKind::kLinear:
+    case LearningRateKind::kPoly:
+    case LearningRateKind::kOneCycle: return true;
+  }
+  return false;
 }
 
 }  // namespace paceline::algo

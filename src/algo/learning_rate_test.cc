@@ -1,6 +1,7 @@
 #include "algo/learning_rate.h"
 
 #include <cmath>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -83,14 +84,73 @@ TEST(LearningRate, InverseSqrtWithoutWarmUpStartsAtBase) {
   EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 3), 0.15);
 }
 
+TEST(LearningRate, LinearAndPolyFallToFloorAfterWarmUp) {
+  LearningRateSchedule schedule{.kind = LearningRateKind::kLinear,
+                                .base = 1,
+                                .warmup_steps = 10,
+                                .total_steps = 110,
+                                .floor = 0.1};
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 4), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 10), 1);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 60), 0.55);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, kFarAway), 0.1);
+  schedule.kind = LearningRateKind::kPoly;
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 60), 0.1 + 0.9 * 0.25);
+  schedule.power = 1;
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 60), 0.55);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 110), 0.1);
+}
+
+// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=20) of PyTorch 1.13.1.
+TEST(LearningRate, OneCycleIsThatOfTorch) {
+  const std::vector<double> expected{
+      0.04,          0.1316718427, 0.3716718427, 0.6683281573, 0.9083281573, 1,
+      0.9874640062,  0.950484632,  0.8909161776, 0.8117456539, 0.7169430018, 0.6112620219,
+      0.500002,      0.3887419781, 0.2830609982, 0.1882583461, 0.1090878224, 0.04951936799,
+      0.01253999376, 4e-06};
+  const LearningRateSchedule schedule{
+      .kind = LearningRateKind::kOneCycle, .base = 1, .total_steps = 20};
+  for (std::uint64_t step = 0; step < expected.size(); ++step) {
+    EXPECT_NEAR(LearningRateAt(schedule, step), expected[step], 1e-9) << step;
+  }
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, kFarAway), 4e-06);
+}
+
+TEST(LearningRate, OneCycleTakesTheWarmUpAndTheFloorItIsGiven) {
+  const LearningRateSchedule schedule{.kind = LearningRateKind::kOneCycle,
+                                      .base = 1,
+                                      .warmup_steps = 5,
+                                      .total_steps = 20,
+                                      .floor = 0.25};
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 0), 0.04);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 4), 1);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 19), 0.25);
+}
+
+TEST(LearningRate, OneCycleOfAnyLengthIsFinite) {
+  for (const std::uint64_t total : {0U, 1U, 2U, 3U, 4U}) {
+    for (const std::uint64_t warmup : {0U, 1U, 3U, 9U}) {
+      const LearningRateSchedule schedule{.kind = LearningRateKind::kOneCycle,
+                                          .base = 1,
+                                          .warmup_steps = warmup,
+                                          .total_steps = total};
+      for (std::uint64_t step = 0; step < 12; ++step) {
+        const double rate = LearningRateAt(schedule, step);
+        EXPECT_TRUE(rate > 0 && rate <= 1) << total << " " << warmup << " " << step << ": " << rate;
+      }
+    }
+  }
+}
+
 TEST(LearningRate, NamesParseBack) {
-  for (const char* name : {"constant", "step", "cosine", "inverse-sqrt"}) {
+  for (const char* name :
+       {"constant", "step", "cosine", "inverse-sqrt", "linear", "poly", "one-cycle"}) {
     const Result<LearningRateKind> kind = ParseLearningRateKind(name);
     ASSERT_TRUE(kind.ok());
     EXPECT_STREQ(LearningRateKindName(*kind), name);
   }
-  EXPECT_THAT(ParseLearningRateKind("linear"),
-              StatusIs(Code::kInvalidArgument, HasSubstr("'linear': constant, step")));
+  EXPECT_THAT(ParseLearningRateKind("sawtooth"),
+              StatusIs(Code::kInvalidArgument, HasSubstr("'sawtooth': constant, step")));
 }
 
 }  // namespace

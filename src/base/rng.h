@@ -38,6 +38,7 @@ enum class Purpose : std::uint32_t {
   kTableAdmission = 8,  // which ids a table stores; coordinates: table, id
   kSubsample = 9,       // which words of a text are kept; coordinates: epoch, sentence
   kSkipGram = 10,       // windows and negatives; coordinates: epoch, sentence
+  kMixUp = 11,          // how much two samples mix; coordinates: step, position in the global batch
 };
 
 // A 64-bit key that is a pure function of its coordinates.

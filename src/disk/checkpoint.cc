@@ -81,7 +81,7 @@ Result<Generation> CheckpointStore::Save(const CheckpointMeta& meta,
     static_cast<void>(fs_.RemoveAll(temporary));  // the first error is the one to report
     return status.Wrap("saving " + GenerationName(stamped.generation));
   }
-  PACELINE_TRY(WriteLatest(stamped.generation));
+  PACELINE_TRY(WritePointer(kLatestName, stamped.generation));
   PACELINE_TRY(VerifyNew(before, stamped.generation));
   PACELINE_TRY(RemoveOld(before).Wrap("removing old checkpoints"));
   return stamped.generation;
@@ -104,14 +104,30 @@ Status CheckpointStore::Commit(const std::string& temporary, const CheckpointMet
   return fs_.SyncDir(root_);
 }
 
-// For people and scripts; nothing here reads it.
-Status CheckpointStore::WriteLatest(Generation generation) {
-  const std::string temporary = TemporaryPath(kLatestName);
+// LATEST is for people and scripts; nothing here reads it. BEST protects from RemoveOld().
+Status CheckpointStore::WritePointer(const char* name, Generation generation) {
+  const std::string temporary = TemporaryPath(name);
   Status status = WriteText(fs_, temporary, GenerationName(generation) + "\n");
-  if (status.ok()) status = fs_.Rename(temporary, Path(kLatestName));
+  if (status.ok()) status = fs_.Rename(temporary, Path(name));
   if (status.ok()) return fs_.SyncDir(root_);
   static_cast<void>(fs_.RemoveAll(temporary));
   return status;
+}
+
+Status CheckpointStore::MarkBest(Generation generation) {
+  return WritePointer(kBestName, generation).Wrap("marking the best checkpoint");
+}
+
+// Nothing when it names no generation: then somebody else wrote it.
+Result<std::optional<Generation>> CheckpointStore::ReadBest() {
+  constexpr std::uint64_t kMaxBytes = 256;
+  const auto bytes = ReadWhole(fs_, Path(kBestName), kMaxBytes);
+  if (!bytes.ok() && IsDamage(bytes.status().code())) return std::optional<Generation>();
+  PACELINE_TRY(bytes.status());
+  std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  const auto entry = ParseGenerationName(text);
+  return entry ? std::optional(entry->number) : std::nullopt;
 }
 
 Status CheckpointStore::VerifyNew(const RootLayout& before, Generation generation) {
@@ -129,10 +145,14 @@ Status CheckpointStore::VerifyNew(const RootLayout& before, Generation generatio
 }
 
 Status CheckpointStore::RemoveOld(const RootLayout& before) {
+  std::optional<Generation> best;
+  if (before.has_best) {
+    PACELINE_ASSIGN(best, ReadBest());
+  }
   int kept = 1;  // the new one
   for (const GenerationEntry& entry : before.generations) {
     if (entry.broken || !entry.is_directory) continue;
-    if (++kept <= std::max(2, options_.keep)) continue;
+    if (++kept <= std::max(2, options_.keep) || entry.number == best) continue;
     // Renamed first: half of a generation must never carry a generation's name.
     const std::string temporary = TemporaryPath("old-" + entry.name);
     PACELINE_TRY(fs_.Rename(Path(entry.name), temporary));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,10 @@ class CheckpointStore {
   // kInvalidArgument when the input cannot be written.
   Result<Generation> Save(const CheckpointMeta& meta, std::span<const CheckpointFile> files);
 
+  // Names a generation that is there the best one of the run, in the place of the one before: from
+  // now on it is kept beside the newest ones.
+  Status MarkBest(Generation generation);
+
   // The newest generation that verifies. As owner, removes what dead saves left behind and
   // renames damaged generations to *.broken. kNotFound: there was never a checkpoint;
   // kBadCheckpoint: there are some, all damaged; kMismatch: of another cluster or by a newer
@@ -55,8 +60,9 @@ class CheckpointStore {
   Result<RootLayout> Scan();
   Status Commit(const std::string& temporary, const CheckpointMeta& meta,
                 std::span<const CheckpointFile> files);
-  Status WriteLatest(Generation generation);
+  Status WritePointer(const char* name, Generation generation);
   Status VerifyNew(const RootLayout& before, Generation generation);
+  Result<std::optional<Generation>> ReadBest();
   Status RemoveOld(const RootLayout& before);
   Result<LoadedCheckpoint> LoadGeneration(const GenerationEntry& entry);
   Status SetAside(const RootLayout& layout, Generation generation);

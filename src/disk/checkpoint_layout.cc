@@ -38,6 +38,7 @@ RootLayout ReadLayout(std::span<const DirEntry> entries) {
   RootLayout layout;
   for (const DirEntry& entry : entries) {
     if (entry.name.starts_with(kTemporaryPrefix)) layout.temporaries.push_back(entry.name);
+    if (entry.name == kBestName) layout.has_best = true;
     if (auto generation = ParseGenerationName(entry.name)) {
       generation->is_directory = entry.is_directory;
       layout.generations.push_back(*std::move(generation));

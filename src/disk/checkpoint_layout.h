@@ -14,6 +14,7 @@ namespace paceline::disk {
 
 inline constexpr char kManifestName[] = "MANIFEST.json";
 inline constexpr char kLatestName[] = "LATEST";
+inline constexpr char kBestName[] = "BEST";
 inline constexpr char kTemporaryPrefix[] = ".tmp-";
 
 struct GenerationEntry {
@@ -32,6 +33,7 @@ std::optional<GenerationEntry> ParseGenerationName(std::string_view name);
 struct RootLayout {
   std::vector<GenerationEntry> generations;  // newest first, broken ones included
   std::vector<std::string> temporaries;      // left behind by a save that did not end
+  bool has_best = false;                     // a file that names the generation to keep
 
   // One more than any number ever used, so that a number never means two things.
   Generation NextGeneration() const;

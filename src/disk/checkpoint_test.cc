@@ -56,6 +56,32 @@ TEST_F(CheckpointTest, NothingSavedIsNotFound) {
   EXPECT_THAT(Load(fs_, root_), StatusIs(Code::kNotFound, HasSubstr(root_)));
 }
 
+TEST_F(CheckpointTest, TheBestIsKeptBesideTheNewest) {
+  CheckpointStore store(fs_, root_, {.cluster_id = kTestCluster});
+  for (std::uint64_t n = 1; n <= 5; ++n) {
+    ASSERT_THAT(SaveSample(fs_, root_, n, 2), IsOk());
+    if (n == 2) ASSERT_THAT(store.MarkBest(Generation(2)), IsOk());
+  }
+  EXPECT_EQ(testing::ReadFile(root_ + "/BEST"), "gen-0000000000000002\n");
+  EXPECT_THAT(Names(root_), ElementsAre("BEST", "LATEST", "gen-0000000000000002",
+                                        "gen-0000000000000004", "gen-0000000000000005"));
+  // Once there is a better one it is as old as it is.
+  ASSERT_THAT(store.MarkBest(Generation(5)), IsOk());
+  ASSERT_THAT(SaveSample(fs_, root_, 6, 2), IsOk());
+  EXPECT_THAT(Names(root_),
+              ElementsAre("BEST", "LATEST", "gen-0000000000000005", "gen-0000000000000006"));
+}
+
+TEST_F(CheckpointTest, ABestThatNamesNothingKeepsNothing) {
+  for (std::uint64_t n = 1; n <= 2; ++n) ASSERT_THAT(SaveSample(fs_, root_, n, 2), IsOk());
+  for (const char* text : {"", "gen-0000000000000099\n", "../gen-0000000000000001", "\xff"}) {
+    testing::WriteFile(root_ + "/BEST", text);
+    ASSERT_THAT(SaveSample(fs_, root_, 3, 2), IsOk());
+    EXPECT_THAT(Load(fs_, root_), IsOk());
+    EXPECT_EQ(Names(root_).size(), 4U) << text;
+  }
+}
+
 TEST_F(CheckpointTest, KeepsTheNewestAndNeverFewerThanTwo) {
   for (std::uint64_t n = 1; n <= 5; ++n) ASSERT_THAT(SaveSample(fs_, root_, n), IsOk());
   EXPECT_THAT(Names(root_), ElementsAre("LATEST", "gen-0000000000000003", "gen-0000000000000004",

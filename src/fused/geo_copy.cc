@@ -104,7 +104,7 @@ void GeoCopy::Apply(const sparse::SparseBatch& batch, std::span<const float> den
   for (const ps::DenseTensor& tensor : spec_->dense) {
     const std::size_t count = tensor.rows.floats();
     const std::size_t state = ps::StateFloats(spec_->dense_optimizer.kind, count);
-    ps::ApplyGradient(spec_->dense_optimizer, learning_rate * tensor.learning_rate_scale,
+    ps::ApplyGradient(spec_->OptimizerOf(tensor.kind), learning_rate * tensor.learning_rate_scale,
                       dense_gradient.subspan(begin, count),
                       {std::span(dense_.x).subspan(begin, count),
                        std::span(dense_.state).subspan(state_begin, state)});

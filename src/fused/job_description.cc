@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "algo/decay_rule.h"
 #include "kernel/hash.h"
 
 namespace paceline::fused {
@@ -16,6 +17,11 @@ Result<ps::RowOptimizerOptions> OptimizerOf(const job::TrainConfig& config) {
   PACELINE_ASSIGN(options.kind, ps::ParseRowOptimizer(momentum ? "momentum" : config.optimizer));
   options.weight_decay = static_cast<float>(config.weight_decay);
   options.momentum = static_cast<float>(config.momentum);
+  if (options.kind == ps::RowOptimizerKind::kAdam || options.kind == ps::RowOptimizerKind::kAdamW) {
+    options.beta1 = static_cast<float>(config.beta1);
+    options.beta2 = static_cast<float>(config.beta2);
+  }
+  if (config.optimizer != "sgd") options.epsilon = static_cast<float>(config.epsilon);
   return options;
 }
 
@@ -75,11 +81,12 @@ Result<algo::LearningRateSchedule> ScheduleOf(const job::TrainConfig& config,
   PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config.lr_schedule));
   return algo::LearningRateSchedule{.kind = kind,
                                     .base = config.lr,
-                                    .warmup_steps = config.warmup_steps,
+                                    .warmup_steps = static_cast<std::uint64_t>(config.warmup_steps),
                                     .decay_every = config.lr_decay_every,
                                     .gamma = config.lr_gamma,
                                     .total_steps = total_steps,
-                                    .floor = config.lr_floor};
+                                    .floor = config.lr_floor,
+                                    .power = config.lr_power};
 }
 
 Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithData& model,
@@ -91,6 +98,7 @@ Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithD
   }
   PACELINE_ASSIGN(const Mode mode, ModeOf(config));
   PACELINE_ASSIGN(const ps::RowOptimizerOptions optimizer, OptimizerOf(config));
+  PACELINE_ASSIGN(const algo::DecayRule decay, algo::DecayRule::Parse(config.decay_exclude));
   ps::JobSpec spec{.fingerprint = FingerprintOf(config, model, mode),
                    .apply = mode == Mode::kSync ? ps::Apply::kTogether : ps::Apply::kAtOnce,
                    .trainers = trainers,
@@ -106,12 +114,14 @@ Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithD
     made.options.seed = config.seed;
     made.options.init_range = table.init_range;
     made.options.optimizer = optimizer;
+    if (!decay.Decays(table.name, 2)) made.options.optimizer.weight_decay = 0;
     made.learning_rate_scale = table.learning_rate_scale;
   }
   for (const sparse::DenseSpec& tensor : model.model->dense()) {
+    const bool decays = decay.Decays(tensor.name, tensor.shape.size());
     spec.dense.push_back({.name = tensor.name,
                           .rows = RowsOf(tensor),
-                          .kind = ps::DenseKind::kParameter,
+                          .kind = decays ? ps::DenseKind::kParameter : ps::DenseKind::kWithoutDecay,
                           .learning_rate_scale = tensor.learning_rate_scale});
   }
   return spec;

@@ -158,10 +158,12 @@ void CheckViews(const LoadedRun& run, std::uint64_t shards, ViolationList* viola
 }
 
 void CheckEnd(const Lineage& lineage, const BatchPlan& plan, AuditReport* report) {
-  report->ended = !lineage.end               ? "no record of an end"
-                  : lineage.end->interrupted ? "interrupted"
-                                             : "complete";
-  if (!lineage.end || lineage.end->interrupted || lineage.end->step >= plan.Steps()) return;
+  report->ended = !lineage.end                 ? "no record of an end"
+                  : lineage.end->interrupted   ? "interrupted"
+                  : lineage.end->stopped_early ? "stopped early"
+                                               : "complete";
+  if (!lineage.end || lineage.end->interrupted || lineage.end->stopped_early) return;
+  if (lineage.end->step >= plan.Steps()) return;
   report->violations.Add({.kind = "end",
                           .text = fmt::format("the run ended at step {} as complete, but its plan "
                                               "has {} steps",

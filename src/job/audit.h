@@ -46,7 +46,7 @@ struct AuditReport {
   std::uint64_t malformed_lines = 0;
   CoverageResult coverage;
   LeaseHistory leases;
-  std::string ended;  // "complete", "interrupted" or "no record of an end"
+  std::string ended;  // "complete", "stopped early", "interrupted" or "no record of an end"
   std::vector<MemberPart> parts;
   std::vector<std::string> notes;
   ViolationList violations;

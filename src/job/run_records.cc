@@ -190,7 +190,8 @@ Result<Record> ParseRecord(std::string_view text) {
     record.body = ReadStep(fields);
   } else if (record.type == "end") {
     record.body = EndRecord{fields.Count("step"), fields.Text("params_hash"),
-                            fields.MaybeFlag("interrupted").value_or(false)};
+                            fields.MaybeFlag("interrupted").value_or(false),
+                            fields.MaybeFlag("stopped_early").value_or(false)};
   } else if (record.type == "lease" || record.type == "lease-done" || record.type == "lease-back") {
     record.body = LeaseRecord{fields.Name("member"),
                               fields.Count("lease"),

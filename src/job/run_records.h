@@ -64,6 +64,7 @@ struct EndRecord {
   std::uint64_t step = 0;
   std::string params_hash;
   bool interrupted = false;
+  bool stopped_early = false;  // as the user wanted: --patience
 };
 
 // Samples were lent to a worker, finished by it, or came back from it.

@@ -107,7 +107,11 @@ void RunTracker::AddEvent(const Record& record) {
     AddStep(record, *step);
   } else if (const auto* end = std::get_if<EndRecord>(&record.body)) {
     Push(&run_events_, record,
-         fmt::format("{} at step {}", end->interrupted ? "interrupted" : "ended", end->step));
+         fmt::format("{} at step {}",
+                     end->interrupted     ? "interrupted"
+                     : end->stopped_early ? "stopped early"
+                                          : "ended",
+                     end->step));
     end_ = *end;
   } else if (const auto* note = std::get_if<NoteRecord>(&record.body)) {
     std::string text = RunEventText(record, *note);

@@ -69,14 +69,19 @@ std::string RunSummary::Json() const {
       .Add("similarity", evaluated ? similarity : kNone)
       .Add("metrics", MetricsJson(metrics))
       .Add("eval_samples", eval_samples)
+      .Add("best_metric", best_metric)
+      .Add("best_value", best_value)
+      .Add("best_step", best_step)
       .Add("params", params)
       .Add("tensors", tensors)
       .Add("params_hash", params_hash)
+      .Add("ema_hash", ema_hash)
       .Add("skipped_steps", skipped_steps)
       .Add("bad_records", bad_records)
       .Add("checkpoint_failures", checkpoint_failures)
       .Add("max_rss_bytes", max_rss_bytes)
       .Add("interrupted", interrupted)
+      .Add("stopped_early", stopped_early)
       .Add("straggler", straggler)
       .Add("phases", PhasesJson(phases))
       .Add("run", run)
@@ -104,8 +109,11 @@ std::string RunSummary::Text() const {
     text += fmt::format("{:<12} {}\n", name, value);
   };
   line("model", fmt::format("{} ({} parameters in {} tensors)", model, params, tensors));
-  line("trained", fmt::format("{} steps, {} samples, {:.2f} epochs of {} data{}", steps, samples,
-                              epochs, data, interrupted ? " (interrupted)" : ""));
+  line("trained",
+       fmt::format("{} steps, {} samples, {:.2f} epochs of {} data{}", steps, samples, epochs, data,
+                   interrupted     ? " (interrupted)"
+                   : stopped_early ? " (stopped early: no better evaluation any more)"
+                                   : ""));
   line(
       "speed",
       fmt::format("{:.1f} samples/s with {}{} thread{}, {} in steps, {} in all", samples_per_second,
@@ -116,10 +124,14 @@ std::string RunSummary::Text() const {
                         ? ""
                         : fmt::format(" (training accuracy {:.1f} %)", 100 * train_accuracy)));
   if (evaluated) line("held out", HeldOutText());
+  if (!best_metric.empty()) {
+    line("best", fmt::format("{} {:.4f} at step {}", best_metric, best_value, best_step));
+  }
   line("time", PhasesText(phases, wall_seconds));
   if (!group.empty()) line("group", group);
   if (!straggler.empty()) line("waiting", straggler);
   if (!params_hash.empty()) line("hash", params_hash);
+  if (!ema_hash.empty()) line("average", ema_hash);
   if (skipped_steps > 0) line("skipped", fmt::format("{} steps with NaN or Inf", skipped_steps));
   if (bad_records > 0) line("bad data", fmt::format("{} records left out", bad_records));
   if (checkpoint_failures > 0) {

@@ -44,14 +44,19 @@ struct RunSummary {
   double similarity = kNone;  // rank correlation with how alike words are
   std::vector<std::pair<std::string, double>> metrics;  // other held-out figures, by name
   std::uint64_t eval_samples = 0;
+  std::string best_metric;    // what evaluations are compared by; empty: there was none
+  double best_value = kNone;  // of the best one
+  std::uint64_t best_step = 0;
   std::uint64_t params = 0;
   std::uint64_t tensors = 0;
   std::string params_hash;
+  std::string ema_hash;  // of the parameters' average; empty: none
   std::uint64_t skipped_steps = 0;
   std::uint64_t bad_records = 0;
   std::uint64_t checkpoint_failures = 0;
   std::int64_t max_rss_bytes = 0;
   bool interrupted = false;
+  bool stopped_early = false;  // evaluations did not improve any more
   PhaseTimes phases;
   std::string group;      // what the workers are connected by; empty: a worker alone
   std::string straggler;  // who waited for whom; empty: nobody

@@ -3,33 +3,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <initializer_list>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
 #include "job/model_choice.h"
+#include "job/config_checks.h"
+#include "job/recipe.h"
 
 namespace paceline::job {
 
 namespace {
-
-Status OneOf(const char* flag, const std::string& value,
-             std::initializer_list<const char*> allowed) {
-  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return {};
-  std::string list;
-  for (const char* name : allowed) list += list.empty() ? name : std::string(", ") + name;
-  return Status::Error(Code::kInvalidArgument,
-                       fmt::format("{} is '{}'; it takes one of: {}", flag, value, list));
-}
-
-template <typename T>
-Status Within(const char* flag, T value, T low, T high) {
-  if (value >= low && value <= high) return {};
-  return Status::Error(Code::kInvalidArgument,
-                       fmt::format("{} is {}; it must be {} to {}", flag, value, low, high));
-}
 
 Status CheckChoices(const TrainConfig& config) {
   PACELINE_TRY(OneOf("--augment", config.augment, {"standard", "none"}));
@@ -38,19 +23,7 @@ Status CheckChoices(const TrainConfig& config) {
   PACELINE_TRY(OneOf("--engine", config.engine, {"native", "gloo", "mpi"}));
   PACELINE_TRY(OneOf("--placement", config.placement, {"auto", "none"}));
   PACELINE_TRY(OneOf("--shared-memory", config.shared_memory, {"auto", "off"}));
-  PACELINE_TRY(OneOf("--optimizer", config.optimizer, {"sgd", "adam", "adagrad"}));
-  PACELINE_TRY(
-      OneOf("--lr-schedule", config.lr_schedule, {"constant", "step", "cosine", "inverse-sqrt"}));
-  PACELINE_TRY(OneOf("--nan-policy", config.nan_policy, {"skip", "stop"}));
-  if (config.lr_schedule == "step" && config.lr_decay_every == 0) {
-    return Status::Error(Code::kInvalidArgument, "--lr-schedule step needs --lr-decay-every STEPS");
-  }
-  if (config.momentum != 0 && config.optimizer != "sgd") {
-    return Status::Error(
-        Code::kInvalidArgument,
-        fmt::format("--momentum goes with --optimizer sgd, not {}", config.optimizer));
-  }
-  return {};
+  return OneOf("--nan-policy", config.nan_policy, {"skip", "stop"});
 }
 
 Status CheckElastic(const TrainConfig& config) {
@@ -191,10 +164,6 @@ Status CheckRanges(const TrainConfig& config) {
   PACELINE_TRY(Within("--blame-every", config.blame_every, 0.0, kLarge));
   PACELINE_TRY(Within("--collective-timeout", config.collective_timeout, 0.1, kLarge));
   PACELINE_TRY(Within("--lr", config.lr, 0.0, kLarge));
-  PACELINE_TRY(Within("--momentum", config.momentum, 0.0, 1.0));
-  PACELINE_TRY(Within("--weight-decay", config.weight_decay, 0.0, kLarge));
-  PACELINE_TRY(Within("--lr-gamma", config.lr_gamma, 0.0, 1.0));
-  PACELINE_TRY(Within("--lr-floor", config.lr_floor, 0.0, kLarge));
   return Within("--clip-norm", config.clip_norm, 0.0, kLarge);
 }
 
@@ -206,8 +175,8 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   }
   if (config.Elastic() && config.start_workers == 0) config.start_workers = config.workers;
   if (config.batch == 0) config.batch = card.batch;
+  PACELINE_TRY(FillRecipe(config, card));
   if (config.shards == 0) config.shards = config.workers;
-  if (config.optimizer.empty()) config.optimizer = card.optimizer;
   if (config.lr == 0) config.lr = card.learning_rate;
   config.threads_given = config.threads_given || config.threads != 0;
   if (config.threads == 0) {
@@ -222,6 +191,7 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   PACELINE_TRY(CheckRanges(config));
   PACELINE_TRY(CheckImageSize(config, card));
   PACELINE_TRY(CheckChoices(config));
+  PACELINE_TRY(CheckRecipe(config, card));
   PACELINE_TRY(CheckElastic(config));
   PACELINE_TRY(CheckWorkers(config));
   return CheckServers(config);
@@ -287,11 +257,7 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
     if (mode == "half-async") identity["merge"] = std::to_string(merge);
     if (mode == "async") identity["delay-compensation"] = fmt::format("{}", delay_compensation);
   }
-  if (lr_schedule == "cosine") {  // its shape depends on where it ends
-    identity["lr-floor"] = fmt::format("{}", lr_floor);
-    identity["steps"] = std::to_string(steps);
-    identity["epochs"] = std::to_string(epochs);
-  }
+  AddRecipeIdentity(*this, identity);
   return identity;
 }
 
@@ -361,17 +327,29 @@ std::string ToToml(const TrainConfig& config) {
   text("optimizer", config.optimizer);
   number("lr", config.lr);
   number("momentum", config.momentum);
+  number("beta1", config.beta1);
+  number("beta2", config.beta2);
+  number("epsilon", config.epsilon);
+  number("trust-coefficient", config.trust_coefficient);
   number("weight-decay", config.weight_decay);
+  text("decay-exclude", config.decay_exclude);
+  number("label-smoothing", config.label_smoothing);
+  number("mixup", config.mixup);
+  number("ema", config.ema);
+  text("loss-scale", config.loss_scale);
   text("lr-schedule", config.lr_schedule);
   number("warmup-steps", config.warmup_steps);
   number("lr-decay-every", config.lr_decay_every);
   number("lr-gamma", config.lr_gamma);
   number("lr-floor", config.lr_floor);
+  number("lr-power", config.lr_power);
   number("clip-norm", config.clip_norm);
   text("nan-policy", config.nan_policy);
   number("nan-limit", config.nan_limit);
   number("eval-every", config.eval_every);
+  number("patience", config.patience);
   number("checkpoint-every", config.checkpoint_every);
+  number("keep-best", config.keep_best);
   number("keep", config.keep);
   number("checkpoint-required", config.checkpoint_required);
   return toml;

@@ -60,6 +60,7 @@ struct TrainConfig {
   double server_timeout = 60;          // seconds that trainers wait for a server that is away
   std::string bind;                    // address to listen on; empty: chosen
   std::int64_t shards = 0;             // 0: as many as workers
+  std::int64_t accumulate = 0;         // shards of each worker; Resolve() turns it into `shards`
   std::int64_t batch = 0;              // per virtual shard; 0: the model's
   std::uint64_t steps = 0;             // 0: what the epochs need
   std::uint64_t epochs = 0;            // 0: one, unless steps are given
@@ -68,21 +69,34 @@ struct TrainConfig {
   bool threads_given = false;  // by the user, not filled in
   bool reproducible = false;
 
-  std::string optimizer;  // empty: the model's; sgd, adam, adagrad
+  // Negative in the recipe: the model's.
+  std::string optimizer;  // empty: the model's; sgd, adam, adamw, adagrad, lars, lamb
   double lr = 0;          // 0: the model's
-  double momentum = 0;
-  double weight_decay = 0;
-  std::string lr_schedule = "constant";  // step, cosine, inverse-sqrt
-  std::uint64_t warmup_steps = 0;
+  double momentum = -1;
+  double beta1 = -1;
+  double beta2 = -1;
+  double epsilon = -1;
+  double trust_coefficient = 0.001;  // of LARS
+  double weight_decay = -1;
+  std::string decay_exclude = "none";  // algo::DecayRule
+  double label_smoothing = -1;
+  double mixup = 0;              // alpha of the Beta distribution; 0: none
+  double ema = 0;                // decay of the parameters' average; 0: none
+  std::string loss_scale = "1";  // a power of two, or dynamic
+  std::string lr_schedule;       // empty: the model's; step, cosine, ...
+  std::int64_t warmup_steps = -1;
   std::uint64_t lr_decay_every = 0;
   double lr_gamma = 0.1;
   double lr_floor = 0;
+  double lr_power = 2;
   double clip_norm = 0;             // 0: off
   std::string nan_policy = "skip";  // or stop
   std::uint64_t nan_limit = 10;     // steps in a row
 
   std::uint64_t eval_every = 0;        // steps; 0: at each end of an epoch
+  std::uint64_t patience = 0;          // evaluations without improvement; 0: never stops early
   std::uint64_t checkpoint_every = 0;  // steps; 0: at each end of an epoch
+  bool keep_best = false;              // also the checkpoint of the best evaluation
   std::int64_t keep = 3;
   bool checkpoint_required = false;
   std::string run;  // directory; empty: runs/MODEL-TIME

@@ -7,21 +7,39 @@
 
 namespace paceline::kernel {
 
+namespace {
+
+// What depends on the step alone.
+struct AdamFactors {
+  float step_size;        // learning rate over the bias correction of the mean
+  float root_correction;  // of the variance's root
+};
+
+AdamFactors FactorsAt(const AdamOptions& options, std::uint64_t step) {
+  PACELINE_CHECK(step > 0, "Adam counts steps from 1");
+  const double t = static_cast<double>(step);
+  return {static_cast<float>(options.learning_rate / (1.0 - std::pow(double{options.beta1}, t))),
+          static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(double{options.beta2}, t)))};
+}
+
+}  // namespace
+
 void SgdStep(const SgdOptions& options, std::span<float> params, std::span<const float> gradient,
              std::span<float> velocity) {
   PACELINE_CHECK(params.size() == gradient.size(), "one gradient per parameter");
   const float lr = options.learning_rate, decay = options.weight_decay, mu = options.momentum;
+  const float scale = options.scale;  // times 1 changes no bit
   float* __restrict p = params.data();
   const float* __restrict g = gradient.data();
   const std::size_t n = params.size();
   if (mu == 0.0F) {
-    for (std::size_t i = 0; i < n; ++i) p[i] -= lr * (g[i] + decay * p[i]);
+    for (std::size_t i = 0; i < n; ++i) p[i] -= lr * (scale * (g[i] + decay * p[i]));
     return;
   }
   PACELINE_CHECK(velocity.size() == n, "momentum needs one velocity per parameter");
   float* __restrict v = velocity.data();
   for (std::size_t i = 0; i < n; ++i) {
-    v[i] = mu * v[i] + (g[i] + decay * p[i]);
+    v[i] = mu * v[i] + scale * (g[i] + decay * p[i]);
     p[i] -= lr * v[i];
   }
 }
@@ -31,15 +49,13 @@ void AdamStep(const AdamOptions& options, std::uint64_t step, std::span<float> p
   PACELINE_CHECK(params.size() == gradient.size() && params.size() == mean.size() &&
                      params.size() == variance.size(),
                  "one gradient, mean and variance per parameter");
-  PACELINE_CHECK(step > 0, "Adam counts steps from 1");
-  const double t = static_cast<double>(step);
+  const auto [step_size, root_correction] = FactorsAt(options, step);
   const float b1 = options.beta1, b2 = options.beta2;
   const float c1 = 1.0F - b1, c2 = 1.0F - b2;
-  const auto step_size =
-      static_cast<float>(options.learning_rate / (1.0 - std::pow(double{options.beta1}, t)));
-  const auto root_correction =
-      static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(double{options.beta2}, t)));
   const float epsilon = options.epsilon, decay = options.weight_decay;
+  // Without decoupled decay a factor of 1, which changes no bit.
+  const auto shrink =
+      static_cast<float>(1.0 - double{options.learning_rate} * double{options.decoupled_decay});
   float* __restrict p = params.data();
   const float* __restrict g = gradient.data();
   float* __restrict m = mean.data();
@@ -48,8 +64,40 @@ void AdamStep(const AdamOptions& options, std::uint64_t step, std::span<float> p
     const float gradient_i = g[i] + decay * p[i];
     m[i] = b1 * m[i] + c1 * gradient_i;
     v[i] = b2 * v[i] + c2 * gradient_i * gradient_i;
-    p[i] -= step_size * m[i] / (std::sqrt(v[i]) * root_correction + epsilon);
+    p[i] = shrink * p[i] - step_size * m[i] / (std::sqrt(v[i]) * root_correction + epsilon);
   }
+}
+
+float LarsScale(const LarsOptions& options, double params_norm, double gradient_norm) {
+  if (params_norm == 0 || gradient_norm == 0) return 1.0F;
+  return static_cast<float>(options.trust_coefficient * params_norm /
+                            (gradient_norm + options.weight_decay * params_norm + options.epsilon));
+}
+
+void LambDirection(const AdamOptions& options, std::uint64_t step, std::span<const float> params,
+                   std::span<float> gradient, std::span<float> mean, std::span<float> variance) {
+  PACELINE_CHECK(params.size() == gradient.size() && params.size() == mean.size() &&
+                     params.size() == variance.size(),
+                 "one gradient, mean and variance per parameter");
+  AdamOptions unit = options;
+  unit.learning_rate = 1.0F;
+  const auto [mean_correction, root_correction] = FactorsAt(unit, step);
+  const float b1 = options.beta1, b2 = options.beta2;
+  const float c1 = 1.0F - b1, c2 = 1.0F - b2;
+  const float epsilon = options.epsilon, decay = options.weight_decay;
+  const float* __restrict p = params.data();
+  float* __restrict g = gradient.data();
+  float* __restrict m = mean.data();
+  float* __restrict v = variance.data();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    m[i] = b1 * m[i] + c1 * g[i];
+    v[i] = b2 * v[i] + c2 * g[i] * g[i];
+    g[i] = mean_correction * m[i] / (std::sqrt(v[i]) * root_correction + epsilon) + decay * p[i];
+  }
+}
+
+double LambRatio(double params_norm, double direction_norm) {
+  return params_norm == 0 || direction_norm == 0 ? 1.0 : params_norm / direction_norm;
 }
 
 void AdagradStep(const AdagradOptions& options, std::span<float> params,

@@ -13,6 +13,7 @@ struct SgdOptions {
   float learning_rate = 0.01F;
   float momentum = 0.0F;
   float weight_decay = 0.0F;
+  float scale = 1.0F;  // of gradient and decay together: LARS's ratio of the tensor
 };
 // With momentum 0 `velocity` may be empty.
 void SgdStep(const SgdOptions& options, std::span<float> params, std::span<const float> gradient,
@@ -24,10 +25,30 @@ struct AdamOptions {
   float beta2 = 0.999F;
   float epsilon = 1e-8F;
   float weight_decay = 0.0F;
+  float decoupled_decay = 0.0F;  // AdamW: shrinks the parameters instead
 };
 // `step` counts from 1.
 void AdamStep(const AdamOptions& options, std::uint64_t step, std::span<float> params,
               std::span<const float> gradient, std::span<float> mean, std::span<float> variance);
+
+// LARS: You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017. What
+// SgdStep() takes as `scale` for a tensor with these norms; 1 when one of them is 0. As in
+// PyTorch's SGD the learning rate stays outside of the velocity, so a schedule acts at once.
+struct LarsOptions {
+  double trust_coefficient = 1e-3;
+  double weight_decay = 0;
+  double epsilon = 1e-8;
+};
+float LarsScale(const LarsOptions& options, double params_norm, double gradient_norm);
+
+// LAMB: You et al., "Large batch optimization for deep learning", ICLR 2020, algorithm 2, with phi
+// the identity and bias correction. A step of a tensor is LambDirection() over all of it, then
+// SgdStep() along the direction with the learning rate times LambRatio(). The direction replaces
+// the gradient; weight_decay is part of it, and decoupled_decay is not used.
+void LambDirection(const AdamOptions& options, std::uint64_t step, std::span<const float> params,
+                   std::span<float> gradient, std::span<float> mean, std::span<float> variance);
+// 1 when one of the norms is 0.
+double LambRatio(double params_norm, double direction_norm);
 
 struct AdagradOptions {
   float learning_rate = 1e-2F;

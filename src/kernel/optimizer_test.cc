@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernel/reduce.h"
+
 namespace paceline::kernel {
 namespace {
 
@@ -47,6 +49,64 @@ TEST(Adam, MatchesTorch) {
                AdamStep({.learning_rate = 0.1F, .weight_decay = 0.01F}, t, p, g, mean, variance);
              }),
              {0.70158619, -1.7006234, 0.20487127});
+}
+
+TEST(Adam, MatchesTorchWithOtherBetas) {
+  std::vector<float> mean(3), variance(3);
+  const AdamOptions options{.learning_rate = 0.1F, .beta1 = 0.8F, .beta2 = 0.98F, .epsilon = 1e-3F};
+  ExpectNear(ThreeSteps([&](auto t, auto& p, const auto& g) {
+               AdamStep(options, t, p, g, mean, variance);
+             }),
+             {0.70286644, -1.7012409, 0.2076097});
+}
+
+TEST(AdamW, MatchesTorch) {
+  std::vector<float> mean(3), variance(3);
+  ExpectNear(ThreeSteps([&](auto t, auto& p, const auto& g) {
+               AdamStep({.learning_rate = 0.1F, .decoupled_decay = 0.3F}, t, p, g, mean, variance);
+             }),
+             {0.6238867, -1.5353856, 0.17138305});
+}
+
+// Gradients that differ from step to step, so that a ratio of norms is not the same in all.
+std::vector<float> SquaresPlus(std::uint64_t t, const std::vector<float>& params) {
+  std::vector<float> gradient;
+  for (const float p : params) gradient.push_back(p * p + static_cast<float>(t - 1));
+  return gradient;
+}
+
+double Norm(std::span<const float> values) { return std::sqrt(SquaredNorm(values)); }
+
+TEST(Lars, MatchesThePaper) {
+  std::vector<float> velocity(3);
+  ExpectNear(ThreeSteps([&](auto t, auto& p, const auto&) {
+               const std::vector<float> g = SquaresPlus(t, p);
+               const float scale =
+                   LarsScale({.trust_coefficient = 0.1, .weight_decay = 0.01}, Norm(p), Norm(g));
+               SgdStep(
+                   {.learning_rate = 0.5F, .momentum = 0.9F, .weight_decay = 0.01F, .scale = scale},
+                   p, g, velocity);
+             }),
+             {0.80668905, -2.6166765, 0.39943172});
+}
+
+TEST(Lamb, MatchesThePaper) {
+  std::vector<float> mean(3), variance(3);
+  const AdamOptions options{.beta1 = 0.8F, .beta2 = 0.95F, .epsilon = 1e-6F, .weight_decay = 0.01F};
+  ExpectNear(ThreeSteps([&](auto t, auto& p, const auto&) {
+               std::vector<float> g = SquaresPlus(t, p);
+               LambDirection(options, t, p, g, mean, variance);
+               const double ratio = LambRatio(Norm(p), Norm(g));
+               SgdStep({.learning_rate = static_cast<float>(0.1 * ratio)}, p, g, {});
+             }),
+             {0.58417955, -2.4075167, 0.10940268});
+}
+
+TEST(RatiosOfNorms, AreOneWhereANormIsZero) {
+  EXPECT_EQ(LarsScale({}, 0, 2), 1.0F);
+  EXPECT_EQ(LarsScale({}, 2, 0), 1.0F);
+  EXPECT_EQ(LambRatio(0, 2), 1.0);
+  EXPECT_EQ(LambRatio(2, 0), 1.0);
 }
 
 TEST(Adagrad, MatchesTorch) {

@@ -41,6 +41,13 @@ void Scale(std::span<float> values, float factor) {
   for (float& value : values) value *= factor;
 }
 
+void MoveTowards(std::span<float> average, std::span<const float> values, float weight) {
+  PACELINE_CHECK(average.size() == values.size(), "same length");
+  float* __restrict a = average.data();
+  const float* __restrict v = values.data();
+  for (std::size_t i = 0; i < average.size(); ++i) a[i] += weight * (v[i] - a[i]);
+}
+
 double SquaredNorm(std::span<const float> values) {
   constexpr std::size_t kParts = 16;
   double parts[kParts] = {};

@@ -13,6 +13,9 @@ void AddSpread(std::span<const float> left, std::span<const float> right,
 
 void Scale(std::span<float> values, float factor);
 
+// average[i] += weight * (values[i] - average[i]).
+void MoveTowards(std::span<float> average, std::span<const float> values, float weight);
+
 // Sum of squares in double, added in a fixed order (16 interleaved partial sums, then their sum in
 // order of index), so that the bits depend on the values alone. Not finite when any value is NaN or
 // Inf: one pass answers both "how long is the gradient" and "is it usable".

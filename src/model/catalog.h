@@ -47,6 +47,16 @@ struct ModelCard {
   std::int64_t batch = 128;
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
+  // These go with that optimiser; 0: not set.
+  double momentum = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double epsilon = 0;
+  double weight_decay = 0;
+  // And these with any; empty or 0: not set.
+  std::string lr_schedule;
+  std::uint64_t warmup_steps = 0;
+  double label_smoothing = 0;
 
   // Embedding tables and passes written by hand: trains without libtorch.
   bool Fused() const { return family >= Family::kClick; }

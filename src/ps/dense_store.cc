@@ -12,14 +12,14 @@ std::size_t DensePlanes(RowOptimizerKind kind) {
     case RowOptimizerKind::kMomentum:
     case RowOptimizerKind::kAdagrad: return 2;
     case RowOptimizerKind::kAdam:
-    case RowOptimizerKind::kFtrl: return 3;
+    case RowOptimizerKind::kFtrl:
+    case RowOptimizerKind::kAdamW: return 3;
   }
   return 1;
 }
 
 DenseStore::DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces)
-    : optimizer_(spec.dense_optimizer),
-      trainers_(spec.trainers),
+    : trainers_(spec.trainers),
       compensation_(spec.delay_compensation),
       planes_count_(DensePlanes(spec.dense_optimizer.kind)) {
   ranges_.reserve(pieces.size());
@@ -29,6 +29,7 @@ DenseStore::DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces)
     ranges_.push_back({.begin = floats_,
                        .count = count,
                        .kind = tensor.kind,
+                       .optimizer = spec.OptimizerOf(tensor.kind),
                        .learning_rate_scale = tensor.learning_rate_scale});
     floats_ += count;
   }
@@ -86,7 +87,7 @@ std::vector<float> DenseStore::Compensated(std::uint64_t trainer,
   if (found == pulled_.end()) return result;
   const std::vector<float>&now = planes_[0], &then = found->second;
   for (const Range& range : ranges_) {
-    if (range.kind != DenseKind::kParameter) continue;
+    if (!IsParameter(range.kind)) continue;
     for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
       result[i] += compensation_ * (now[i] - then[i]) * gradient[i] * gradient[i];
     }
@@ -117,7 +118,7 @@ void DenseStore::SetSteps(std::uint64_t steps) {
 void DenseStore::Step(std::span<const float> gradient, float learning_rate) {
   ++steps_;
   for (const Range& range : ranges_) {
-    if (range.kind != DenseKind::kParameter) continue;
+    if (!IsParameter(range.kind)) continue;
     StepRange(range, gradient.subspan(range.begin, range.count),
               learning_rate * range.learning_rate_scale);
   }
@@ -128,7 +129,7 @@ void DenseStore::StepRange(const Range& range, std::span<const float> gradient,
   const auto plane = [&](std::size_t number) PACELINE_REQUIRES(mutex_) {
     return std::span(planes_[number]).subspan(range.begin, range.count);
   };
-  const RowOptimizerOptions& o = optimizer_;
+  const RowOptimizerOptions& o = range.optimizer;
   switch (o.kind) {
     case RowOptimizerKind::kSgd:
       kernel::SgdStep({.learning_rate = learning_rate, .weight_decay = o.weight_decay}, plane(0),
@@ -145,12 +146,8 @@ void DenseStore::StepRange(const Range& range, std::span<const float> gradient,
           plane(0), gradient, plane(1));
       return;
     case RowOptimizerKind::kAdam:
-      kernel::AdamStep({.learning_rate = learning_rate,
-                        .beta1 = o.beta1,
-                        .beta2 = o.beta2,
-                        .epsilon = o.epsilon,
-                        .weight_decay = o.weight_decay},
-                       steps_, plane(0), gradient, plane(1), plane(2));
+    case RowOptimizerKind::kAdamW:
+      kernel::AdamStep(AdamOf(o, learning_rate), steps_, plane(0), gradient, plane(1), plane(2));
       return;
     case RowOptimizerKind::kFtrl:
       kernel::FtrlStep(

@@ -53,6 +53,7 @@ class DenseStore {
     std::size_t begin = 0;
     std::size_t count = 0;
     DenseKind kind = DenseKind::kParameter;
+    RowOptimizerOptions optimizer;
     float learning_rate_scale = 1;
   };
 
@@ -60,7 +61,6 @@ class DenseStore {
   void StepRange(const Range& range, std::span<const float> gradient, float learning_rate)
       PACELINE_REQUIRES(mutex_);
 
-  const RowOptimizerOptions optimizer_;
   const std::uint64_t trainers_;
   const float compensation_;
   std::vector<Range> ranges_;

@@ -140,7 +140,7 @@ class SpecReader {
   }
   RowOptimizerOptions Optimizer() {
     RowOptimizerOptions options;
-    options.kind = Choice(RowOptimizerKind::kFtrl);
+    options.kind = Choice(kLastRowOptimizer);
     for (float* number :
          {&options.weight_decay, &options.momentum, &options.beta1, &options.beta2,
           &options.epsilon, &options.ftrl_beta, &options.ftrl_l1, &options.ftrl_l2}) {
@@ -170,7 +170,7 @@ class SpecReader {
     tensor.name = in.Text(kMaxText);
     tensor.rows.rows = in.Number<std::uint64_t>();
     tensor.rows.row_floats = in.Number<std::uint64_t>();
-    tensor.kind = Choice(DenseKind::kStatistic);
+    tensor.kind = Choice(DenseKind::kWithoutDecay);
     tensor.learning_rate_scale = Float();
     return tensor;
   }
@@ -189,6 +189,12 @@ std::uint64_t JobSpec::DenseFloats() const {
   std::uint64_t floats = 0;
   for (const DenseTensor& tensor : dense) floats += tensor.rows.floats();
   return floats;
+}
+
+RowOptimizerOptions JobSpec::OptimizerOf(DenseKind kind) const {
+  RowOptimizerOptions options = dense_optimizer;
+  if (kind == DenseKind::kWithoutDecay) options.weight_decay = 0;
+  return options;
 }
 
 Status CheckJobSpec(const JobSpec& spec) {

@@ -19,9 +19,11 @@ enum class Apply {
 };
 
 enum class DenseKind {
-  kParameter,  // pushed gradients go through the optimiser
-  kStatistic,  // pushed values, weighted by samples, replace what is there (batch norm)
+  kParameter,     // pushed gradients go through the optimiser
+  kStatistic,     // pushed values, weighted by samples, replace what is there (batch norm)
+  kWithoutDecay,  // a parameter that weight decay leaves alone
 };
+inline bool IsParameter(DenseKind kind) { return kind != DenseKind::kStatistic; }
 
 // A tensor that every step uses as a whole.
 struct DenseTensor {
@@ -52,6 +54,7 @@ struct JobSpec {
   float delay_compensation = 0;  // lambda of DC-ASGD, for dense parameters; 0: off
 
   std::uint64_t DenseFloats() const;
+  RowOptimizerOptions OptimizerOf(DenseKind kind) const;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 

@@ -18,6 +18,8 @@ TEST(JobSpec, ComesBackAsItWas) {
   JobSpec spec = TestJob(Apply::kTogether, 3);
   spec.tables[0].options.admission = {.rule = AdmissionRule::kByChance, .probability = 0.25};
   spec.tables[1].options.last_touch = LastTouch::kRemember;
+  spec.dense[2].kind = DenseKind::kWithoutDecay;
+  spec.dense_optimizer = {.kind = RowOptimizerKind::kAdamW, .weight_decay = 0.5F, .beta2 = 0.95F};
   const auto decoded = DecodeJobSpec(EncodeJobSpec(spec));
   ASSERT_THAT(decoded, IsOk());
   EXPECT_EQ(*decoded, spec);

@@ -6,14 +6,13 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "kernel/optimizer.h"
 
 namespace paceline::ps {
 namespace {
 
-constexpr std::array kAllKinds{RowOptimizerKind::kSgd, RowOptimizerKind::kMomentum,
+constexpr std::array kAllKinds{RowOptimizerKind::kSgd,     RowOptimizerKind::kMomentum,
                                RowOptimizerKind::kAdagrad, RowOptimizerKind::kAdam,
-                               RowOptimizerKind::kFtrl};
+                               RowOptimizerKind::kFtrl,    RowOptimizerKind::kAdamW};
 
 void ApplyAdam(const RowOptimizerOptions& options, float learning_rate,
                std::span<const float> gradient, const RowSpans& row) {
@@ -21,16 +20,21 @@ void ApplyAdam(const RowOptimizerOptions& options, float learning_rate,
   // A float counts exactly to 2^24 and stays there, where the corrections have long been 1.
   float& updates = row.state[2 * dim];
   updates += 1.0F;
-  kernel::AdamStep({.learning_rate = learning_rate,
-                    .beta1 = options.beta1,
-                    .beta2 = options.beta2,
-                    .epsilon = options.epsilon,
-                    .weight_decay = options.weight_decay},
-                   static_cast<std::uint64_t>(updates), row.values, gradient, row.state.first(dim),
-                   row.state.subspan(dim, dim));
+  kernel::AdamStep(AdamOf(options, learning_rate), static_cast<std::uint64_t>(updates), row.values,
+                   gradient, row.state.first(dim), row.state.subspan(dim, dim));
 }
 
 }  // namespace
+
+kernel::AdamOptions AdamOf(const RowOptimizerOptions& options, float learning_rate) {
+  const bool decoupled = options.kind == RowOptimizerKind::kAdamW;
+  return {.learning_rate = learning_rate,
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .epsilon = options.epsilon,
+          .weight_decay = decoupled ? 0.0F : options.weight_decay,
+          .decoupled_decay = decoupled ? options.weight_decay : 0.0F};
+}
 
 const char* RowOptimizerName(RowOptimizerKind kind) {
   switch (kind) {
@@ -39,6 +43,7 @@ const char* RowOptimizerName(RowOptimizerKind kind) {
     case RowOptimizerKind::kAdagrad: return "adagrad";
     case RowOptimizerKind::kAdam: return "adam";
     case RowOptimizerKind::kFtrl: return "ftrl";
+    case RowOptimizerKind::kAdamW: return "adamw";
   }
   return "unknown";
 }
@@ -49,7 +54,8 @@ Result<RowOptimizerKind> ParseRowOptimizer(std::string_view name) {
   }
   return Status::Error(
       Code::kInvalidArgument,
-      fmt::format("no optimizer of rows is named '{}': sgd, momentum, adagrad, adam, ftrl", name));
+      fmt::format("no optimizer of rows is named '{}': sgd, momentum, adagrad, adam, ftrl, adamw",
+                  name));
 }
 
 std::size_t StateFloats(RowOptimizerKind kind, std::size_t dim) {
@@ -57,8 +63,9 @@ std::size_t StateFloats(RowOptimizerKind kind, std::size_t dim) {
     case RowOptimizerKind::kSgd: return 0;
     case RowOptimizerKind::kMomentum:
     case RowOptimizerKind::kAdagrad: return dim;
-    case RowOptimizerKind::kAdam: return 2 * dim + 1;  // mean, variance, number of updates
-    case RowOptimizerKind::kFtrl: return 2 * dim;      // z, n
+    case RowOptimizerKind::kAdam:
+    case RowOptimizerKind::kAdamW: return 2 * dim + 1;  // mean, variance, number of updates
+    case RowOptimizerKind::kFtrl: return 2 * dim;       // z, n
   }
   return 0;
 }
@@ -84,7 +91,8 @@ void ApplyGradient(const RowOptimizerOptions& options, float learning_rate,
                            .weight_decay = options.weight_decay},
                           row.values, gradient, row.state);
       return;
-    case RowOptimizerKind::kAdam: ApplyAdam(options, learning_rate, gradient, row); return;
+    case RowOptimizerKind::kAdam:
+    case RowOptimizerKind::kAdamW: ApplyAdam(options, learning_rate, gradient, row); return;
     case RowOptimizerKind::kFtrl:
       kernel::FtrlStep({.learning_rate = learning_rate,
                         .beta = options.ftrl_beta,

@@ -14,9 +14,9 @@ using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
 
-constexpr RowOptimizerKind kAllKinds[] = {RowOptimizerKind::kSgd, RowOptimizerKind::kMomentum,
+constexpr RowOptimizerKind kAllKinds[] = {RowOptimizerKind::kSgd,     RowOptimizerKind::kMomentum,
                                           RowOptimizerKind::kAdagrad, RowOptimizerKind::kAdam,
-                                          RowOptimizerKind::kFtrl};
+                                          RowOptimizerKind::kFtrl,    RowOptimizerKind::kAdamW};
 
 TEST(RowOptimizer, NamesAreReadBack) {
   for (const RowOptimizerKind kind : kAllKinds) {
@@ -33,6 +33,7 @@ TEST(RowOptimizer, StateIsAsLargeAsTheOptimiserNeeds) {
   EXPECT_EQ(StateFloats(RowOptimizerKind::kAdagrad, 10), 10U);
   EXPECT_EQ(StateFloats(RowOptimizerKind::kAdam, 10), 21U);
   EXPECT_EQ(StateFloats(RowOptimizerKind::kFtrl, 10), 20U);
+  EXPECT_EQ(StateFloats(RowOptimizerKind::kAdamW, 10), 21U);
 }
 
 class Row {

@@ -45,7 +45,7 @@ TEST(ServerCore, NothingHappensBeforeTheJobIsKnown) {
 TEST(ServerCore, DenseStepsAreThoseOfALocalTrainer) {
   for (const RowOptimizerKind kind :
        {RowOptimizerKind::kSgd, RowOptimizerKind::kMomentum, RowOptimizerKind::kAdagrad,
-        RowOptimizerKind::kAdam, RowOptimizerKind::kFtrl}) {
+        RowOptimizerKind::kAdam, RowOptimizerKind::kFtrl, RowOptimizerKind::kAdamW}) {
     JobSpec spec;
     spec.dense = {{.name = "w", .rows = {.rows = 30, .row_floats = 3}}};
     spec.dense_optimizer.kind = kind;
@@ -60,6 +60,30 @@ TEST(ServerCore, DenseStepsAreThoseOfALocalTrainer) {
       servers.Push(push);
       ApplyGradient(spec.dense_optimizer, push.learning_rate, push.dense, {expected, state});
     }
+    EXPECT_EQ(servers.Values(), expected) << RowOptimizerName(kind);
+  }
+}
+
+TEST(ServerCore, WeightDecayLeavesAloneWhatIsMarked) {
+  for (const RowOptimizerKind kind : {RowOptimizerKind::kSgd, RowOptimizerKind::kAdamW}) {
+    JobSpec spec;
+    spec.dense = {{.name = "w", .rows = {.rows = 4, .row_floats = 3}},
+                  {.name = "b", .rows = {.rows = 5}, .kind = DenseKind::kWithoutDecay}};
+    spec.dense_optimizer = {.kind = kind, .weight_decay = 0.5F};
+    TestServers servers(2, {});
+    servers.Begin(spec);
+    std::vector<float> expected = servers.Values();
+    CounterRng rng(testing::TestSeed(), Purpose::kTest, 4, 0);
+    const TestPush push = RandomPush(spec, 0, 0, rng);
+    servers.Push(push);
+    std::vector<float> w_state(StateFloats(kind, 12)), b_state(StateFloats(kind, 5));
+    const std::span values(expected), gradient(push.dense);
+    ApplyGradient(spec.dense_optimizer, push.learning_rate, gradient.first(12),
+                  {values.first(12), w_state});
+    RowOptimizerOptions without = spec.dense_optimizer;
+    without.weight_decay = 0;
+    ApplyGradient(without, push.learning_rate, gradient.subspan(12, 5),
+                  {values.subspan(12, 5), b_state});
     EXPECT_EQ(servers.Values(), expected) << RowOptimizerName(kind);
   }
 }

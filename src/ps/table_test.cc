@@ -137,7 +137,7 @@ TEST_P(TableTest, PeekingMakesNoRow) {
 TEST_P(TableTest, PushAppliesTheOptimiserOfTheTable) {
   for (const RowOptimizerKind kind :
        {RowOptimizerKind::kSgd, RowOptimizerKind::kMomentum, RowOptimizerKind::kAdagrad,
-        RowOptimizerKind::kAdam, RowOptimizerKind::kFtrl}) {
+        RowOptimizerKind::kAdam, RowOptimizerKind::kFtrl, RowOptimizerKind::kAdamW}) {
     TableOptions options = Options();
     options.optimizer.kind = kind;
     const auto table = Open(options);

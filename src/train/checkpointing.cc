@@ -1,6 +1,8 @@
 #include "train/checkpointing.h"
 
+#include <algorithm>
 #include <cstring>
+#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +15,7 @@ namespace {
 
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr char kAverageFile[] = "ema.safetensors";
 
 disk::TensorView View(const std::string& name, const std::vector<std::int64_t>& shape,
                       std::span<const float> values) {
@@ -40,6 +43,16 @@ Status ForEachTensor(Trainer& trainer, const Body& body) {
     for (const NamedRange& range : trainer.params().ranges()) {
       PACELINE_TRY(
           body(kOptimizerFile, StateName(range, state), range.shape, StateRange(state, range)));
+    }
+  }
+  if (ParameterAverage* average = trainer.average()) {
+    for (const NamedRange& range : trainer.params().ranges()) {
+      PACELINE_TRY(body(kAverageFile, range.name, range.shape,
+                        average->params().subspan(range.offset, range.count)));
+    }
+    for (const NamedRange& range : trainer.buffers().ranges()) {
+      PACELINE_TRY(body(kAverageFile, range.name, range.shape,
+                        average->buffers().subspan(range.offset, range.count)));
     }
   }
   return {};
@@ -75,10 +88,54 @@ std::uint64_t Counter(const disk::CheckpointMeta& meta, const char* name) {
   return whole == nullptr || *whole < 0 ? 0 : static_cast<std::uint64_t>(*whole);
 }
 
+// Numbers that only some runs have are left out of the others' manifests.
+std::map<std::string, disk::Number> Counters(Trainer& trainer, const RunPosition& position) {
+  const auto whole = [](std::uint64_t number) { return static_cast<std::int64_t>(number); };
+  std::map<std::string, disk::Number> counters{
+      {"optimizer_updates", whole(trainer.optimizer().updates())},
+      {"skipped_steps", whole(position.skipped)},
+      {"skipped_in_row", whole(position.skipped_in_row)},
+  };
+  const algo::BestSoFar& best = position.best;
+  if (best.judged > Step(0)) {
+    counters["judged_step"] = whole(best.judged.value());
+    counters["evaluations_since_best"] = whole(best.since);
+  }
+  if (best.known) {
+    counters["best_value"] = best.value;
+    counters["best_step"] = whole(best.step.value());
+  }
+  if (trainer.loss_scale().dynamic) {
+    counters["loss_scale"] = trainer.loss_scale().scale;
+    counters["loss_scale_good_steps"] = whole(trainer.loss_scale().good_steps);
+  }
+  return counters;
+}
+
+double Real(const disk::CheckpointMeta& meta, const char* name, double otherwise) {
+  const auto found = meta.counters.find(name);
+  if (found == meta.counters.end()) return otherwise;
+  return std::visit([](auto number) { return static_cast<double>(number); }, found->second);
+}
+
+algo::BestSoFar ReadBest(const disk::CheckpointMeta& meta) {
+  return {.known = meta.counters.contains("best_value"),
+          .value = Real(meta, "best_value", 0),
+          .step = Step(Counter(meta, "best_step")),
+          .judged = Step(Counter(meta, "judged_step")),
+          .since = Counter(meta, "evaluations_since_best")};
+}
+
+void ReadLossScale(const disk::CheckpointMeta& meta, algo::LossScale& scale) {
+  if (!scale.dynamic) return;
+  scale.scale = std::clamp(Real(meta, "loss_scale", scale.scale), 1.0, algo::LossScale::kMost);
+  scale.good_steps = Counter(meta, "loss_scale_good_steps");
+}
+
 }  // namespace
 
-Status SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer, const RunPosition& position,
-                      const RunIdentity& identity) {
+Result<Generation> SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer,
+                                  const RunPosition& position, const RunIdentity& identity) {
   disk::CheckpointMeta meta;
   meta.step = position.next_step;
   meta.epoch = position.epoch;
@@ -89,11 +146,7 @@ Status SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer, const RunP
   meta.model = identity.model;
   meta.model_hash = trainer.params().Hash();
   meta.config = identity.config;
-  meta.counters = {
-      {"optimizer_updates", static_cast<std::int64_t>(trainer.optimizer().updates())},
-      {"skipped_steps", static_cast<std::int64_t>(position.skipped)},
-      {"skipped_in_row", static_cast<std::int64_t>(position.skipped_in_row)},
-  };
+  meta.counters = Counters(trainer, position);
   std::vector<disk::CheckpointFile> files{{kModelFile, {}}};
   PACELINE_TRY(ForEachTensor(
       trainer,
@@ -103,7 +156,7 @@ Status SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer, const RunP
         files.back().tensors.push_back(View(name, shape, values));
         return {};
       }));
-  return store.Save(meta, files).status();
+  return store.Save(meta, files);
 }
 
 Result<Restored> RestoreCheckpoint(disk::CheckpointStore& store, Trainer& trainer,
@@ -121,12 +174,15 @@ Result<Restored> RestoreCheckpoint(disk::CheckpointStore& store, Trainer& traine
                                      checkpoint.meta.model_hash));
   }
   trainer.optimizer().SetUpdates(Counter(checkpoint.meta, "optimizer_updates"));
+  ReadLossScale(checkpoint.meta, trainer.loss_scale());
   Restored restored;
+  restored.generation = checkpoint.meta.generation;
   restored.position = {.next_step = checkpoint.meta.step,
                        .samples = checkpoint.meta.sample_position,
                        .epoch = checkpoint.meta.epoch,
                        .skipped = Counter(checkpoint.meta, "skipped_steps"),
-                       .skipped_in_row = Counter(checkpoint.meta, "skipped_in_row")};
+                       .skipped_in_row = Counter(checkpoint.meta, "skipped_in_row"),
+                       .best = ReadBest(checkpoint.meta)};
   restored.warnings = checkpoint.warnings;
   return restored;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "algo/best_so_far.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "disk/checkpoint.h"
@@ -19,6 +20,7 @@ struct RunPosition {
   std::uint64_t epoch = 0;    // of the next sample
   std::uint64_t skipped = 0;  // steps with NaN or Inf
   std::uint64_t skipped_in_row = 0;
+  algo::BestSoFar best;  // of the evaluations
 };
 
 // What must agree between a checkpoint and the run that loads it.
@@ -32,11 +34,13 @@ struct RunIdentity {
 
 // model.safetensors: parameters and running statistics under their PyTorch names.
 // optimizer.safetensors: "<parameter>.<state>" for each state of the optimiser.
-Status SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer, const RunPosition& position,
-                      const RunIdentity& identity);
+// ema.safetensors: with an average, the same tensors as model.safetensors.
+Result<Generation> SaveCheckpoint(disk::CheckpointStore& store, Trainer& trainer,
+                                  const RunPosition& position, const RunIdentity& identity);
 
 struct Restored {
   RunPosition position;
+  Generation generation;
   std::vector<std::string> warnings;  // generations that were passed over, and why
 };
 

@@ -31,11 +31,17 @@ double MeanAuc(std::span<const algo::AucAccumulator> classes) {
 Loss Classification::Compute(const Tensors& outputs, const Tensors& batch) const {
   const torch::Tensor& logits = outputs[0];
   const torch::Tensor& labels = batch[1];
+  auto options = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(label_smoothing_);
   Loss loss;
-  loss.sum = torch::nn::functional::cross_entropy(logits, labels,
-                                                  torch::nn::functional::CrossEntropyFuncOptions()
-                                                      .reduction(torch::kSum)
-                                                      .label_smoothing(label_smoothing_));
+  if (batch.size() > 3) {  // mixed with other samples
+    options.reduction(torch::kNone);
+    const torch::Tensor own = torch::nn::functional::cross_entropy(logits, labels, options);
+    const torch::Tensor other = torch::nn::functional::cross_entropy(logits, batch[2], options);
+    loss.sum = torch::lerp(other, own, batch[3]).sum();
+  } else {
+    options.reduction(torch::kSum);
+    loss.sum = torch::nn::functional::cross_entropy(logits, labels, options);
+  }
   loss.correct = static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
   loss.predictions = static_cast<double>(labels.size(0));
   return loss;

@@ -7,6 +7,7 @@
 
 #include <torch/torch.h>
 
+#include "algo/best_so_far.h"
 #include "algo/metrics.h"
 #include "train/network.h"
 
@@ -50,9 +51,17 @@ class Objective {
   // The figures that sums (over all batches) and histograms come to, "loss" first.
   virtual std::vector<Metric> Metrics(std::span<const double> sums,
                                       std::span<const algo::AucAccumulator> aucs) const = 0;
+
+  // The figure that says which of two evaluations is the better one.
+  struct Deciding {
+    const char* metric = "loss";
+    algo::Better better = algo::Better::kLower;
+  };
+  virtual Deciding Decides() const { return {}; }
 };
 
-// Cross entropy of output 0, logits [n, classes], with array 1 of the batch, labels [n]. Figures:
+// Cross entropy of output 0, logits [n, classes], with array 1 of the batch, labels [n]; of batches
+// that data::MixUp made with both labels, as their weights say. Figures:
 // loss, accuracy, top5 (from 6 classes on) and auc (one class against the rest, averaged over the
 // classes that occur; up to 100 classes).
 class Classification final : public Objective {
@@ -66,6 +75,7 @@ class Classification final : public Objective {
   void Count(Network& network, const Tensors& batch, EvalCounts counts) const override;
   std::vector<Metric> Metrics(std::span<const double> sums,
                               std::span<const algo::AucAccumulator> aucs) const override;
+  Deciding Decides() const override { return {"accuracy", algo::Better::kHigher}; }
 
  private:
   std::int64_t classes_;

@@ -1,68 +1,178 @@
 #include "train/optimizer.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
 #include <torch/torch.h>
 
 #include <fmt/format.h>
 
 #include "kernel/optimizer.h"
+#include "kernel/reduce.h"
 
 namespace paceline::train {
 
 namespace {
 
-constexpr std::int64_t kElementsPerTask = 1 << 16;
+// What one thread does at a time. Part of the result of LARS and LAMB: norms are added block by
+// block.
+constexpr std::size_t kBlock = std::size_t{1} << 16;
+
+std::size_t Blocks(std::size_t count) { return (count + kBlock - 1) / kBlock; }
+
+// body(number, begin, count) for each block of `count` elements, on several threads.
+template <typename Body>
+void ForEachBlock(std::size_t count, const Body& body) {
+  at::parallel_for(0, static_cast<std::int64_t>(Blocks(count)), 1,
+                   [&](std::int64_t first, std::int64_t end) {
+                     for (auto block = static_cast<std::size_t>(first);
+                          block < static_cast<std::size_t>(end); ++block) {
+                       const std::size_t begin = block * kBlock;
+                       body(block, begin, std::min(kBlock, count - begin));
+                     }
+                   });
+}
+
+double Root(const std::vector<double>& squares) {
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
 
 std::vector<std::string> StateNames(const OptimizerOptions& options) {
-  if (options.name == "adam") return {"mean", "variance"};
+  if (options.name == "adam" || options.name == "adamw" || options.name == "lamb") {
+    return {"mean", "variance"};
+  }
   if (options.name == "adagrad") return {"sum_of_squares"};
   return options.momentum == 0 ? std::vector<std::string>{} : std::vector<std::string>{"velocity"};
 }
 
+kernel::AdamOptions AdamOf(const OptimizerOptions& options, double learning_rate, double decay) {
+  const bool decoupled = options.name == "adamw";
+  return {.learning_rate = static_cast<float>(learning_rate),
+          .beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .epsilon = static_cast<float>(options.epsilon),
+          .weight_decay = decoupled ? 0.0F : static_cast<float>(decay),
+          .decoupled_decay = decoupled ? static_cast<float>(decay) : 0.0F};
+}
+
 }  // namespace
 
+Result<OptimizerOptions> OptimizerOf(const job::TrainConfig& config) {
+  PACELINE_ASSIGN(const algo::DecayRule decay, algo::DecayRule::Parse(config.decay_exclude));
+  return OptimizerOptions{.name = config.optimizer,
+                          .momentum = config.momentum,
+                          .beta1 = config.beta1,
+                          .beta2 = config.beta2,
+                          .epsilon = config.epsilon,
+                          .trust_coefficient = config.trust_coefficient,
+                          .weight_decay = config.weight_decay,
+                          .decay = decay};
+}
+
 Result<Optimizer> Optimizer::Make(const OptimizerOptions& options, FlatTensors& params) {
-  if (options.name != "sgd" && options.name != "adam" && options.name != "adagrad") {
+  constexpr std::array kNames{"sgd", "adam", "adamw", "adagrad", "lars", "lamb"};
+  if (std::ranges::find(kNames, options.name) == kNames.end()) {
     return Status::Error(Code::kInvalidArgument, fmt::format("no optimizer '{}'", options.name));
   }
   Optimizer optimizer(options, params);
   for (const std::string& name : StateNames(options)) {
     optimizer.states_.push_back({name, std::vector<float>(params.All().size())});
   }
+  for (const NamedRange& range : params.ranges()) {
+    optimizer.decays_.push_back(options.decay.Decays(range.name, range.shape.size()));
+  }
   return optimizer;
+}
+
+Optimizer::Part Optimizer::PartOf(std::size_t offset, std::span<float> gradient) {
+  Part part{params_->All().subspan(offset, gradient.size()), gradient, {}};
+  for (State& state : states_) {
+    part.states.push_back(std::span(state.values).subspan(offset, gradient.size()));
+  }
+  return part;
 }
 
 void Optimizer::Apply(double learning_rate, const GradientSpans& gradient) {
   ++updates_;
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const NamedRange& range = params_->ranges()[i];
-    at::parallel_for(0, static_cast<std::int64_t>(range.count), kElementsPerTask,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       const auto first = static_cast<std::size_t>(begin);
-                       ApplyRange(
-                           learning_rate, range.offset + first,
-                           gradient[i].subspan(first, static_cast<std::size_t>(end - begin)));
-                     });
+    if (options_.name == "lars") {
+      ApplyLars(i, gradient[i], learning_rate);
+    } else if (options_.name == "lamb") {
+      ApplyLamb(i, gradient[i], learning_rate);
+    } else {
+      const std::size_t offset = params_->ranges()[i].offset;
+      ForEachBlock(gradient[i].size(), [&](std::size_t, std::size_t begin, std::size_t count) {
+        ApplyPart(PartOf(offset + begin, gradient[i].subspan(begin, count)), learning_rate,
+                  DecayOf(i));
+      });
+    }
   }
 }
 
-void Optimizer::ApplyRange(double learning_rate, std::size_t offset,
-                           std::span<const float> gradient) {
+void Optimizer::ApplyPart(const Part& part, double learning_rate, double weight_decay) const {
   const auto lr = static_cast<float>(learning_rate);
-  const auto decay = static_cast<float>(options_.weight_decay);
-  const std::span<float> params = params_->All().subspan(offset, gradient.size());
-  const auto state = [&](std::size_t i) {
-    return std::span<float>(states_[i].values).subspan(offset, gradient.size());
-  };
-  if (options_.name == "adam") {
-    kernel::AdamStep({.learning_rate = lr, .weight_decay = decay}, updates_, params, gradient,
-                     state(0), state(1));
+  const auto decay = static_cast<float>(weight_decay);
+  if (options_.name == "adam" || options_.name == "adamw") {
+    kernel::AdamStep(AdamOf(options_, learning_rate, weight_decay), updates_, part.params,
+                     part.gradient, part.states[0], part.states[1]);
   } else if (options_.name == "adagrad") {
-    kernel::AdagradStep({.learning_rate = lr, .weight_decay = decay}, params, gradient, state(0));
+    kernel::AdagradStep({.learning_rate = lr,
+                         .epsilon = static_cast<float>(options_.epsilon),
+                         .weight_decay = decay},
+                        part.params, part.gradient, part.states[0]);
   } else {
-    const auto momentum = static_cast<float>(options_.momentum);
-    kernel::SgdStep({.learning_rate = lr, .momentum = momentum, .weight_decay = decay}, params,
-                    gradient, momentum == 0 ? std::span<float>{} : state(0));
+    kernel::SgdStep({.learning_rate = lr,
+                     .momentum = static_cast<float>(options_.momentum),
+                     .weight_decay = decay},
+                    part.params, part.gradient,
+                    part.states.empty() ? std::span<float>{} : part.states[0]);
   }
+}
+
+void Optimizer::ApplyLars(std::size_t tensor, std::span<float> gradient, double learning_rate) {
+  const std::size_t offset = params_->ranges()[tensor].offset;
+  const double decay = DecayOf(tensor);
+  kernel::SgdOptions sgd{.learning_rate = static_cast<float>(learning_rate),
+                         .momentum = static_cast<float>(options_.momentum),
+                         .weight_decay = static_cast<float>(decay)};
+  if (decays_[tensor]) {
+    std::vector<double> of_params(Blocks(gradient.size())), of_gradient(of_params.size());
+    ForEachBlock(gradient.size(), [&](std::size_t block, std::size_t begin, std::size_t count) {
+      of_params[block] = kernel::SquaredNorm(params_->All().subspan(offset + begin, count));
+      of_gradient[block] = kernel::SquaredNorm(gradient.subspan(begin, count));
+    });
+    sgd.scale = kernel::LarsScale({.trust_coefficient = options_.trust_coefficient,
+                                   .weight_decay = decay,
+                                   .epsilon = options_.epsilon},
+                                  Root(of_params), Root(of_gradient));
+  }
+  ForEachBlock(gradient.size(), [&](std::size_t, std::size_t begin, std::size_t count) {
+    const Part part = PartOf(offset + begin, gradient.subspan(begin, count));
+    kernel::SgdStep(sgd, part.params, part.gradient,
+                    part.states.empty() ? std::span<float>{} : part.states[0]);
+  });
+}
+
+void Optimizer::ApplyLamb(std::size_t tensor, std::span<float> gradient, double learning_rate) {
+  const std::size_t offset = params_->ranges()[tensor].offset;
+  const kernel::AdamOptions adam = AdamOf(options_, learning_rate, DecayOf(tensor));
+  std::vector<double> of_params(Blocks(gradient.size())), of_direction(of_params.size());
+  ForEachBlock(gradient.size(), [&](std::size_t block, std::size_t begin, std::size_t count) {
+    const Part part = PartOf(offset + begin, gradient.subspan(begin, count));
+    kernel::LambDirection(adam, updates_, part.params, part.gradient, part.states[0],
+                          part.states[1]);
+    of_params[block] = kernel::SquaredNorm(part.params);
+    of_direction[block] = kernel::SquaredNorm(part.gradient);
+  });
+  const double ratio =
+      decays_[tensor] ? kernel::LambRatio(Root(of_params), Root(of_direction)) : 1.0;
+  ForEachBlock(gradient.size(), [&](std::size_t, std::size_t begin, std::size_t count) {
+    kernel::SgdStep({.learning_rate = static_cast<float>(learning_rate * ratio)},
+                    params_->All().subspan(offset + begin, count), gradient.subspan(begin, count),
+                    {});
+  });
 }
 
 }  // namespace paceline::train

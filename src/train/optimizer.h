@@ -5,27 +5,37 @@
 #include <string>
 #include <vector>
 
+#include "algo/decay_rule.h"
 #include "base/status.h"
+#include "job/train_config.h"
 #include "train/parameters.h"
 
 namespace paceline::train {
 
 struct OptimizerOptions {
-  std::string name = "sgd";  // sgd, adam, adagrad
-  double momentum = 0;
+  std::string name = "sgd";  // sgd, adam, adamw, adagrad, lars, lamb
+  double momentum = 0;       // sgd, lars
+  double beta1 = 0.9;        // adam, adamw, lamb
+  double beta2 = 0.999;
+  double epsilon = 1e-8;            // all but sgd
+  double trust_coefficient = 1e-3;  // lars
   double weight_decay = 0;
+  algo::DecayRule decay;  // which tensors it is for; lars and lamb scale no others by norms either
 };
+Result<OptimizerOptions> OptimizerOf(const job::TrainConfig& config);
 
 // The gradient of one step: one contiguous span per parameter tensor, in the module's order.
 using GradientSpans = std::vector<std::span<float>>;
 
 // Updates parameters and owns the optimiser's own state (velocity, moments, sums of squares), laid
-// out like the parameters. Elements are independent, so threads never change the result.
+// out like the parameters. Elements are independent, and norms of tensors are added block by block,
+// so threads never change the result.
 // Thread-compatible; borrows `params`, which must outlive it.
 class Optimizer {
  public:
   static Result<Optimizer> Make(const OptimizerOptions& options, FlatTensors& params);
 
+  // The gradient's memory may be used up.
   void Apply(double learning_rate, const GradientSpans& gradient);
 
   // Updates applied so far; skipped steps do not count.
@@ -43,10 +53,20 @@ class Optimizer {
  private:
   Optimizer(const OptimizerOptions& options, FlatTensors& params)
       : options_(options), params_(&params) {}
-  void ApplyRange(double learning_rate, std::size_t offset, std::span<const float> gradient);
+  // A part of one tensor with what belongs to it.
+  struct Part {
+    std::span<float> params, gradient;
+    std::vector<std::span<float>> states;
+  };
+  Part PartOf(std::size_t offset, std::span<float> gradient);
+  void ApplyPart(const Part& part, double learning_rate, double weight_decay) const;
+  void ApplyLars(std::size_t tensor, std::span<float> gradient, double learning_rate);
+  void ApplyLamb(std::size_t tensor, std::span<float> gradient, double learning_rate);
+  double DecayOf(std::size_t tensor) const { return decays_[tensor] ? options_.weight_decay : 0; }
 
   OptimizerOptions options_;
   FlatTensors* params_;
+  std::vector<bool> decays_;  // by tensor
   std::vector<State> states_;
   std::uint64_t updates_ = 0;
 };

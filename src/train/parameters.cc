@@ -59,11 +59,11 @@ std::size_t FlatTensors::ElementCount() const {
   return count;
 }
 
-std::string FlatTensors::Hash() const {
+std::string FlatTensors::HashOf(std::span<const float> values) const {
   kernel::Hasher hasher;
   for (const NamedRange& range : ranges_) {
     hasher.Update(fmt::format("{}[{}]", range.name, fmt::join(range.shape, ",")));
-    hasher.Update(std::as_bytes(Of(range)));
+    hasher.Update(std::as_bytes(values.subspan(range.offset, range.count)));
   }
   return hasher.Hex();
 }

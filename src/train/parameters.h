@@ -37,7 +37,9 @@ class FlatTensors {
   std::size_t ElementCount() const;  // without the padding
 
   // Hash of names, shapes and bits; the same whatever the padding.
-  std::string Hash() const;
+  std::string Hash() const { return HashOf(All()); }
+  // The same for other values in this layout.
+  std::string HashOf(std::span<const float> values) const;
 
  private:
   explicit FlatTensors(const torch::OrderedDict<std::string, torch::Tensor>& tensors);

@@ -24,16 +24,24 @@ ps::RowOptimizerOptions ServerOptimizer(const OptimizerOptions& options) {
   ps::RowOptimizerOptions server;
   server.weight_decay = static_cast<float>(options.weight_decay);
   server.momentum = static_cast<float>(options.momentum);
-  if (options.name == "adam") {
-    server.kind = ps::RowOptimizerKind::kAdam;
+  if (options.name != "sgd") server.epsilon = static_cast<float>(options.epsilon);
+  if (options.name == "adam" || options.name == "adamw") {
+    server.kind =
+        options.name == "adam" ? ps::RowOptimizerKind::kAdam : ps::RowOptimizerKind::kAdamW;
+    server.beta1 = static_cast<float>(options.beta1);
+    server.beta2 = static_cast<float>(options.beta2);
   } else if (options.name == "adagrad") {
     server.kind = ps::RowOptimizerKind::kAdagrad;
-    server.epsilon = 1e-10F;  // as kernel::AdagradOptions
   } else {
     server.kind =
         options.momentum == 0 ? ps::RowOptimizerKind::kSgd : ps::RowOptimizerKind::kMomentum;
   }
   return server;
+}
+
+ps::DenseKind KindOf(const NamedRange& range, const OptimizerOptions& optimizer) {
+  const bool decays = optimizer.decay.Decays(range.name, range.shape.size());
+  return decays ? ps::DenseKind::kParameter : ps::DenseKind::kWithoutDecay;
 }
 
 void ReadTensors(std::span<const float>& from, FlatTensors& tensors) {
@@ -60,7 +68,9 @@ ps::JobSpec RemoteParameters::MakeJob(const FlatTensors& params, const FlatTenso
       .dense_optimizer = ServerOptimizer(options.optimizer),
       .delay_compensation = static_cast<float>(options.delay_compensation)};
   job.dense.reserve(params.ranges().size() + buffers.ranges().size() + 1);
-  for (const NamedRange& range : params.ranges()) job.dense.push_back({range.name, RowsOf(range)});
+  for (const NamedRange& range : params.ranges()) {
+    job.dense.push_back({range.name, RowsOf(range), KindOf(range, options.optimizer)});
+  }
   for (const NamedRange& range : buffers.ranges()) {
     job.dense.push_back({range.name, RowsOf(range), ps::DenseKind::kStatistic});
   }
@@ -191,6 +201,16 @@ Status RemoteParameters::ExchangeDifferences(ps::Push push) {
   return {};
 }
 
+void RemoteParameters::StepOwnCopy(float learning_rate, const GradientSpans& gradient) {
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const NamedRange& range = params_.ranges()[i];
+    const bool decays = KindOf(range, options_.optimizer) == ps::DenseKind::kParameter;
+    const double decay = decays ? options_.optimizer.weight_decay : 0;
+    kernel::SgdStep({.learning_rate = learning_rate, .weight_decay = static_cast<float>(decay)},
+                    params_.Of(range), gradient[i], {});
+  }
+}
+
 Status RemoteParameters::Exchange(Step step, double learning_rate, const GradientSpans& gradient,
                                   std::span<const float> statistics, RemoteReport& report) {
   const ps::Push push{.lease = options_.rank,
@@ -216,11 +236,7 @@ Status RemoteParameters::Exchange(Step step, double learning_rate, const Gradien
       return Hand(push, merged == 0 ? std::span<const float>() : std::span<const float>(sum_));
     }
     case RemoteMode::kGeo:
-      for (std::size_t i = 0; counts && i < gradient.size(); ++i) {
-        kernel::SgdStep({.learning_rate = push.learning_rate,
-                         .weight_decay = static_cast<float>(options_.optimizer.weight_decay)},
-                        params_.Of(params_.ranges()[i]), gradient[i], {});
-      }
+      if (counts) StepOwnCopy(push.learning_rate, gradient);
       return EndsRound(step) ? ExchangeDifferences(push) : Status();
   }
   return {};

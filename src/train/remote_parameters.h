@@ -80,6 +80,7 @@ class RemoteParameters {
   void Accumulate(std::span<const float> dense);
   Status Hand(ps::Push push, std::span<const float> dense);
   Status ExchangeSync(ps::Push push, std::vector<float> dense, RemoteReport& report);
+  void StepOwnCopy(float learning_rate, const GradientSpans& gradient);
   Status ExchangeDifferences(ps::Push push);
   Status Pull(std::uint64_t min_version, std::uint64_t own_batches);
   void TakeDense();

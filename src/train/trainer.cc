@@ -9,7 +9,6 @@
 #include <torch/torch.h>
 
 #include "base/rng.h"
-#include "kernel/hash.h"
 #include "kernel/reduce.h"
 #include "train/torch_guard.h"
 
@@ -39,6 +38,7 @@ void SetTorchThreads(int threads) {
 Trainer::Trainer(BuiltModel model, const TrainerOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
+      loss_scale_(options.loss_scale),
       model_(std::move(model)),
       parameters_(model_.network->parameters()),
       params_(FlatTensors::OfParameters(*model_.network)),
@@ -51,6 +51,9 @@ Result<std::unique_ptr<Trainer>> Trainer::Create(BuiltModel model, const Trainer
     std::unique_ptr<Trainer> trainer(new Trainer(std::move(model), options, clock));
     PACELINE_ASSIGN(Optimizer optimizer, Optimizer::Make(options.optimizer, trainer->params_));
     trainer->optimizer_ = std::move(optimizer);
+    if (options.ema > 0) {
+      trainer->average_.emplace(options.ema, trainer->params_, trainer->buffers_);
+    }
     if (!options.elastic) PACELINE_TRY(trainer->PrepareExchange());
     return trainer;
   });
@@ -224,7 +227,8 @@ Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch&
       report.predictions = loss.predictions;
     }
     const PhaseScope scope(clock_, phases_, Phase::kBackward);
-    loss.sum.div(static_cast<double>(input.samples)).backward();
+    const torch::Tensor mean = loss.sum.div(static_cast<double>(input.samples));
+    (loss_scale_.scale == 1 ? mean : mean.mul(loss_scale_.scale)).backward();
   }
   if (exchange_) {
     const auto all = static_cast<double>(std::max<std::uint64_t>(1, input.samples));
@@ -304,9 +308,8 @@ Status Trainer::HandIn(const StepInput& input, const RankReport& mine, StepOutco
     report.samples += static_cast<double>(shard.samples);
   }
   PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
-  double squared = 0;
-  for (const std::span<float> part : gradient) squared += kernel::SquaredNorm(part);
-  outcome.gradient_norm = std::sqrt(squared);
+  outcome.gradient_norm = UnscaledNorm(gradient);
+  outcome.loss_scale = loss_scale_.scale;
   report.finite = std::isfinite(outcome.gradient_norm) && std::isfinite(report.loss);
   if (!report.finite) {
     report.loss = 0;
@@ -345,79 +348,33 @@ void Trainer::UseOrder(std::vector<std::uint64_t> order) {
   order_ = std::move(order);
 }
 
-// Into a copy: until all of it is there, what this worker had stays valid.
-Status Trainer::Synchronize(Rank root) {
-  collective::Engine& engine = *options_.engine;
-  std::vector<std::span<float>> parts{params_.All(), buffers_.All()};
-  for (Optimizer::State& state : optimizer_->states()) parts.emplace_back(state.values);
-  std::uint64_t updates = optimizer_->updates();
-  PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(std::span(&updates, 1)), root));
-  std::vector<std::vector<float>> copies;
-  for (const std::span<float> part : parts) {
-    copies.emplace_back(engine.rank() == root ? 0 : part.size());
-    const std::span<float> into = engine.rank() == root ? part : std::span(copies.back());
-    PACELINE_TRY(engine.Broadcast(std::as_writable_bytes(into), root));
-  }
-  if (engine.rank() == root) return {};
-  for (std::size_t i = 0; i < parts.size(); ++i) std::ranges::copy(copies[i], parts[i].begin());
-  optimizer_->SetUpdates(updates);
-  return {};
-}
-
-Status Trainer::VerifyReplicas() {
-  collective::Engine& engine = *options_.engine;
-  const std::string mine = params_.Hash();
-  std::string hashes(mine.size() * engine.world(), ' ');
-  hashes.replace(engine.rank().value() * mine.size(), mine.size(), mine);
-  PACELINE_TRY(engine.AllGather(std::as_writable_bytes(std::span(hashes))));
-  std::string different;
-  for (std::uint64_t rank = 1; rank < engine.world(); ++rank) {
-    if (hashes.compare(rank * mine.size(), mine.size(), hashes, 0, mine.size()) == 0) continue;
-    different += (different.empty() ? "" : ", ") + std::to_string(rank);
-  }
-  if (different.empty()) return {};
-  return Status::Error(Code::kInternal, "the replicas have diverged: rank(s) " + different +
-                                            " hold other parameters than rank 0");
-}
-
-Trainer::StateHash Trainer::HashState() const {
-  StateHash hash;
-  kernel::Hasher all;
-  const auto add = [&](const std::string& name, std::span<const float> values) {
-    kernel::Hasher one;
-    one.Update(std::as_bytes(values));
-    constexpr std::size_t kDigits = 16;
-    hash.tensors.emplace_back(name, one.Hex().substr(0, kDigits));
-    all.Update(name);
-    all.Update(hash.tensors.back().second);
-  };
-  for (const NamedRange& range : params_.ranges()) add(range.name, params_.Of(range));
-  for (const NamedRange& range : buffers_.ranges()) add(range.name, buffers_.Of(range));
-  for (const Optimizer::State& state : optimizer_->states()) {
-    for (const NamedRange& range : params_.ranges()) {
-      add(range.name + "." + state.name,
-          std::span(state.values).subspan(range.offset, range.count));
-    }
-  }
-  hash.all = all.Hex();
-  return hash;
-}
-
 std::vector<GradientExchange::Timing> Trainer::ReductionTimings() const {
   return queue_ ? exchange_->Timings() : std::vector<GradientExchange::Timing>();
 }
 
+double Trainer::UnscaledNorm(const GradientSpans& gradient) const {
+  double squared = 0;
+  for (const std::span<float> part : gradient) {
+    if (loss_scale_.scale != 1) kernel::Scale(part, static_cast<float>(1 / loss_scale_.scale));
+    squared += kernel::SquaredNorm(part);
+  }
+  return std::sqrt(squared);
+}
+
 bool Trainer::Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome) {
   const PhaseScope scope(clock_, phases_, Phase::kApply);
-  double squared = 0;
-  for (const std::span<float> part : gradient) squared += kernel::SquaredNorm(part);
-  outcome.gradient_norm = std::sqrt(squared);
-  if (!std::isfinite(outcome.gradient_norm) || !std::isfinite(outcome.loss)) return false;
+  outcome.gradient_norm = UnscaledNorm(gradient);
+  outcome.loss_scale = loss_scale_.scale;
+  const bool finite = std::isfinite(outcome.gradient_norm) && std::isfinite(outcome.loss);
+  outcome.overflowed = !finite && std::isfinite(outcome.loss) && loss_scale_.CanShrink();
+  loss_scale_.After(finite);
+  if (!finite) return false;
   if (options_.clip_norm > 0 && outcome.gradient_norm > options_.clip_norm) {
     const auto factor = static_cast<float>(options_.clip_norm / outcome.gradient_norm);
     for (const std::span<float> part : gradient) kernel::Scale(part, factor);
   }
   optimizer_->Apply(learning_rate, gradient);
+  if (average_) average_->Update(optimizer_->updates());
   return true;
 }
 

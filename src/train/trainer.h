@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "algo/loss_scale.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
@@ -15,6 +16,7 @@
 #include "job/phases.h"
 #include "train/gradient_exchange.h"
 #include "train/optimizer.h"
+#include "train/parameter_average.h"
 #include "train/parameters.h"
 #include "train/remote_parameters.h"
 #include "train/step_report.h"
@@ -31,6 +33,8 @@ struct TrainerOptions {
   std::uint64_t shards = 1;  // V: virtual shards of the global batch
   OptimizerOptions optimizer;
   double clip_norm = 0;          // 0: off
+  algo::LossScale loss_scale;    // to begin with
+  double ema = 0;                // decay of the average of parameters; 0: none
   GradientFault gradient_fault;  // for tests; empty: none
   // The group with which gradients are summed; null: this worker owns all shards.
   collective::Engine* engine = nullptr;
@@ -50,10 +54,12 @@ struct StepOutcome {
   double correct = 0;        // predictions, by the parameters before the update,
   double predictions = 0;    // of so many
   double loss = 0;           // mean over the samples
-  double gradient_norm = 0;  // before clipping
-  bool applied = false;      // false: loss or gradient was not finite, and nothing was changed
-  bool stop = false;         // some worker was asked to stop; all know after the same step
-  bool view_ends = false;    // likewise: the group is about to change
+  double gradient_norm = 0;  // before clipping, without the loss scale
+  double loss_scale = 1;
+  bool overflowed = false;  // not applied, as happens with a loss scale; the next one is smaller
+  bool applied = false;     // false: loss or gradient was not finite, and nothing was changed
+  bool stop = false;        // some worker was asked to stop; all know after the same step
+  bool view_ends = false;   // likewise: the group is about to change
   std::vector<double> busy_seconds;  // by worker: from the start of the step to its last gradient
   std::vector<job::BusyLink> links;  // by worker, as they came in
 };
@@ -112,6 +118,8 @@ class Trainer {
   FlatTensors& params() { return params_; }
   FlatTensors& buffers() { return buffers_; }
   Optimizer& optimizer() { return *optimizer_; }
+  ParameterAverage* average() { return average_ ? &*average_ : nullptr; }  // null: there is none
+  algo::LossScale& loss_scale() { return loss_scale_; }
   job::PhaseTimes& phases() { return phases_; }
 
  private:
@@ -130,16 +138,19 @@ class Trainer {
   Rank Place() const;
   Result<std::vector<std::uint64_t>> LearnOrder();
   void UseOrder(std::vector<std::uint64_t> order);
+  double UnscaledNorm(const GradientSpans& gradient) const;
   bool Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome);
 
   TrainerOptions options_;
   const Clock& clock_;
+  algo::LossScale loss_scale_;
   BuiltModel model_;
   std::vector<torch::Tensor> parameters_;  // in the order of params_
   FlatTensors params_;
   FlatTensors buffers_;
   std::vector<float> buffers_before_;  // the step: to undo it, and for each shard to start from
   std::optional<Optimizer> optimizer_;
+  std::optional<ParameterAverage> average_;
   RemoteParameters* remote_ = nullptr;
   std::optional<collective::Queue> queue_;      // with a group
   std::unique_ptr<GradientExchange> exchange_;  // with a group or more than one shard

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include "base/log.h"
 #include "data/loader.h"
+#include "data/mix_up.h"
 #include "train/initial_values.h"
 
 namespace paceline::train {
@@ -19,7 +21,6 @@ namespace {
 
 // How fast the shown loss follows: about the last twenty steps.
 constexpr double kRecent = 0.05;
-constexpr std::size_t kEvalBatch = 100;
 
 JsonObject PhaseMilliseconds(const job::PhaseTimes& phases) {
   JsonObject json;
@@ -51,6 +52,9 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
   std::unique_ptr<TrainingRun> run(new TrainingRun(config, environment));
   PACELINE_ASSIGN(run->data_,
                   environment.open_data ? environment.open_data(config) : OpenData(config));
+  if (config.mixup > 0) {
+    run->data_.train = std::make_unique<data::MixUp>(std::move(run->data_.train), config.mixup);
+  }
   if (environment.elastic != nullptr) {
     PACELINE_TRY(run->OpenTrainer());
     PACELINE_TRY(
@@ -111,21 +115,24 @@ Status TrainingRun::OpenTrainer() {
   PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config_.lr_schedule));
   schedule_ = {.kind = kind,
                .base = config_.lr,
-               .warmup_steps = config_.warmup_steps,
+               .warmup_steps = static_cast<std::uint64_t>(config_.warmup_steps),
                .decay_every = config_.lr_decay_every,
                .gamma = config_.lr_gamma,
                .total_steps = plan_.Steps(),
-               .floor = config_.lr_floor};
+               .floor = config_.lr_floor,
+               .power = config_.lr_power};
   PACELINE_ASSIGN(BuiltModel model, environment_.build_model ? environment_.build_model(config_)
                                                              : BuildModel(config_));
+  PACELINE_ASSIGN(const OptimizerOptions optimizer, OptimizerOf(config_));
+  PACELINE_ASSIGN(const algo::LossScale loss_scale, algo::ParseLossScale(config_.loss_scale));
   PACELINE_ASSIGN(trainer_,
                   Trainer::Create(std::move(model),
                                   {.seed = config_.seed,
                                    .shards = plan_.shards,
-                                   .optimizer = {.name = config_.optimizer,
-                                                 .momentum = config_.momentum,
-                                                 .weight_decay = config_.weight_decay},
+                                   .optimizer = optimizer,
                                    .clip_norm = config_.clip_norm,
+                                   .loss_scale = loss_scale,
+                                   .ema = config_.ema,
                                    .gradient_fault = environment_.gradient_fault,
                                    .engine = environment_.engine,
                                    .elastic = environment_.elastic != nullptr,
@@ -171,12 +178,30 @@ Status TrainingRun::Restore() {
 
 // What the root says about the state counts.
 Status TrainingRun::SharePosition(Rank root, bool with_state) {
-  std::array<std::uint64_t, 6> values{
-      position_.next_step.value(), position_.samples,        position_.epoch,
-      position_.skipped,           position_.skipped_in_row, with_state ? 1U : 0U};
+  const algo::BestSoFar& best = position_.best;
+  std::array<std::uint64_t, 11> values{position_.next_step.value(),
+                                       position_.samples,
+                                       position_.epoch,
+                                       position_.skipped,
+                                       position_.skipped_in_row,
+                                       with_state ? 1U : 0U,
+                                       best.known ? 1U : 0U,
+                                       std::bit_cast<std::uint64_t>(best.value),
+                                       best.step.value(),
+                                       best.judged.value(),
+                                       best.since};
   PACELINE_TRY(environment_.engine->Broadcast(std::as_writable_bytes(std::span(values)), root));
   if (values[5] != 0) PACELINE_TRY(trainer_->Synchronize(root));
-  position_ = {Step(values[0]), values[1], values[2], values[3], values[4]};
+  position_ = {Step(values[0]),
+               values[1],
+               values[2],
+               values[3],
+               values[4],
+               {.known = values[6] != 0,
+                .value = std::bit_cast<double>(values[7]),
+                .step = Step(values[8]),
+                .judged = Step(values[9]),
+                .since = values[10]}};
   return {};
 }
 
@@ -190,6 +215,7 @@ Status TrainingRun::RestoreFromDisk() {
   for (const std::string& warning : restored->warnings) Warn(warning);
   position_ = restored->position;
   saved_at_ = position_.next_step;
+  saved_as_ = restored->generation;
   Note(fmt::format("resuming at step {}", position_.next_step.value()));
   return {};
 }
@@ -232,7 +258,8 @@ Status TrainingRun::FinishTraining(const Status& trained) {
   Record("end", JsonObject()
                     .Add("step", summary.steps)
                     .Add("params_hash", summary.params_hash)
-                    .Add("interrupted", summary.interrupted));
+                    .Add("interrupted", summary.interrupted)
+                    .Add("stopped_early", summary.stopped_early));
   const Status written = job::WriteTextFile(directory_.ResultFile(), summary.Json() + "\n");
   if (!written.ok()) Warn(written.message());
   return {};
@@ -243,7 +270,8 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
   blame_.Restart(environment_.clock.Now());
   link_watch_ = {};
   link_ = {};
-  while (position_.next_step.value() < plan_.Steps() && !Stopping()) {
+  PACELINE_TRY(EvaluateWhatWasMissed());
+  while (position_.next_step.value() < plan_.Steps() && !Stopping() && !StopsEarlyHere()) {
     if (LeaveIfAsked()) PACELINE_LOG(Info, "asked to leave the run");
     const Step step = position_.next_step;
     const double learning_rate = algo::LearningRateAt(schedule_, step.value());
@@ -273,12 +301,12 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
   }
   const bool finished = position_.next_step.value() >= plan_.Steps();
   if (remote_ && finished) PACELINE_TRY(remote_->Finish(Leads()));
-  const bool evaluates = Leads() || environment_.engine != nullptr;
-  return finished && evaluates && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
+  return finished && Evaluates() && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
 }
 
-bool TrainingRun::EndsEpoch(std::uint64_t before, std::uint64_t after) const {
-  return before / plan_.dataset_size != after / plan_.dataset_size;
+bool TrainingRun::Due(std::uint64_t every, std::uint64_t samples_before) const {
+  if (every != 0) return position_.next_step.value() % every == 0;
+  return samples_before / plan_.dataset_size != position_.samples / plan_.dataset_size;
 }
 
 void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
@@ -311,6 +339,7 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
   if (environment_.engine != nullptr) {
     record.AddRaw("busy_seconds", fmt::format("[{:.6f}]", fmt::join(outcome.busy_seconds, ", ")));
   }
+  if (config_.loss_scale != "1") record.Add("loss_scale", outcome.loss_scale);
   if (config_.reproducible) AddStateHash(record);
   if (environment_.elastic != nullptr) environment_.elastic->agent().Commit(position_.next_step);
   Record("step", record);
@@ -322,23 +351,18 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
 Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_before) {
   PACELINE_TRY(NoteSkippedStep(outcome));
   PACELINE_TRY(VerifyIfDue());
-  const std::uint64_t done = position_.next_step.value();
-  const bool epoch_ended = EndsEpoch(samples_before, position_.samples);
-  const auto due = [&](std::uint64_t every) {
-    return every == 0 ? epoch_ended : done % every == 0;
-  };
-  const bool evaluates = Leads() || environment_.engine != nullptr;  // groups share the work
-  if (due(config_.eval_every) && evaluates && !Stopping()) PACELINE_TRY(EvaluateNow());
-  if (!due(config_.checkpoint_every) || !Leads()) return {};
+  if (Due(config_.eval_every, samples_before) && Evaluates() && !Stopping()) {
+    PACELINE_TRY(EvaluateNow());
+  }
+  if (!Due(config_.checkpoint_every, samples_before) || !Leads()) return {};
   const Status saved = SaveNow();
-  if (!saved.ok() && config_.checkpoint_required) return saved;
-  if (!saved.ok()) Warn(fmt::format("{}; training goes on", saved.message()));
-  return {};
+  return saved.ok() ? saved : TolerateFailedSave(saved);
 }
 
 // Ctrl-C ends the whole run. SIGTERM to one worker of an elastic run only asks that one to leave.
 bool TrainingRun::ShouldStopAll() const {
   const int signal = environment_.stop_signal();
+  if (remote_ && GivesUp()) return true;
   return environment_.elastic == nullptr ? signal != 0 : signal == SIGINT;
 }
 
@@ -354,9 +378,14 @@ Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
     return {};
   }
   ++position_.skipped;
+  const std::uint64_t step = position_.next_step.value() - 1;
+  if (outcome.overflowed) {
+    PACELINE_LOG(Info, "step {}: the gradient overflows with a loss scale of {}; step skipped",
+                 step, outcome.loss_scale);
+    return {};
+  }
   ++position_.skipped_in_row;
   const std::uint64_t limit = config_.nan_policy == "stop" ? 1 : config_.nan_limit;
-  const std::uint64_t step = position_.next_step.value() - 1;
   if (position_.skipped_in_row >= limit) {
     return Status::Error(
         Code::kNotFinite,
@@ -368,40 +397,6 @@ Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
   Warn(fmt::format("step {}: loss {} or gradient norm {} is not finite; step skipped ({} of {})",
                    step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row, limit));
   return {};
-}
-
-Status TrainingRun::EvaluateNow() {
-  const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kEvaluate);
-  auto result = Evaluate(trainer_->model(), *data_.held_out,
-                         {kEvalBatch, [&] { return Stopping(); }, environment_.engine});
-  if (!result.ok() && result.status().code() == Code::kAborted) return {};
-  if (!result.ok()) return result.status().Wrap("evaluating");
-  evaluation_ = *result;
-  JsonObject record;
-  record.Add("step", position_.next_step.value()).Add("samples", result->samples);
-  for (const Metric& metric : result->metrics) record.Add(metric.name, metric.value);
-  Record("evaluate", record);
-  job::RunSummary summary;
-  SummarizeEvaluation(summary);
-  Note(fmt::format("step {}: held-out {}", position_.next_step.value(), summary.HeldOutText()));
-  return {};
-}
-
-Status TrainingRun::SaveNow() {
-  if (saved_at_ == position_.next_step || remote_) return {};  // servers keep what they have
-  const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kCheckpoint);
-  const Status saved = SaveCheckpoint(*store_, *trainer_, position_, identity_);
-  Record("checkpoint", JsonObject()
-                           .Add("step", position_.next_step.value())
-                           .Add("ok", saved.ok())
-                           .Add("message", saved.message()));
-  PACELINE_LOG(Info, "checkpoint at step {}: {}", position_.next_step.value(), saved.ToString());
-  if (saved.ok()) {
-    saved_at_ = position_.next_step;
-  } else {
-    ++save_failures_;
-  }
-  return saved;
 }
 
 }  // namespace paceline::train

@@ -107,6 +107,14 @@ class TrainingRun {
                   const job::PhaseTimes& phases);
   Status NoteSkippedStep(const StepOutcome& outcome);
   Status EvaluateNow();
+  Status EvaluateWhatWasMissed();
+  // Evaluations have not improved for as long as the user is willing to wait.
+  bool GivesUp() const;
+  // All workers of a group know the same evaluations; of trainers with servers only the first
+  // evaluates, and asks the others to stop with it after a step.
+  bool StopsEarlyHere() const { return GivesUp() && !remote_; }
+  Status KeepBest();
+  Status TolerateFailedSave(const Status& failed);
   Status SaveNow();
   void Warn(const std::string& text);
   void Record(const char* type, const JsonObject& fields);
@@ -116,7 +124,9 @@ class TrainingRun {
   bool ViewShouldEnd() const;
   void Note(const std::string& text);
   void ShowProgress();
-  bool EndsEpoch(std::uint64_t before, std::uint64_t after) const;
+  // After a step that began at this sample: every so many steps, or 0: at the end of each epoch.
+  bool Due(std::uint64_t every, std::uint64_t samples_before) const;
+  bool Evaluates() const { return Leads() || environment_.engine != nullptr; }  // groups share it
   // A group stops after a step that all agree on; a worker alone stops at once.
   bool Stopping() const {
     const bool alone = environment_.engine == nullptr && environment_.elastic == nullptr &&
@@ -148,7 +158,8 @@ class TrainingRun {
 
   Step first_step_;  // of this process
   std::uint64_t first_sample_ = 0;
-  std::optional<Step> saved_at_;  // the newest checkpoint holds this position
+  std::optional<Step> saved_at_;  // the newest checkpoint holds this position,
+  Generation saved_as_;           // under this number
   std::uint64_t save_failures_ = 0;
   bool agreed_to_stop_ = false;
   bool view_ended_ = false;  // by agreement, at the end of a step

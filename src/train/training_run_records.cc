@@ -166,11 +166,18 @@ job::RunSummary TrainingRun::Summarize() const {
   summary.params = trainer_->params().ElementCount();
   summary.tensors = trainer_->params().ranges().size();
   summary.params_hash = trainer_->params().Hash();
+  if (trainer_->average() != nullptr) summary.ema_hash = trainer_->average()->Hash();
+  if (position_.best.known) {
+    summary.best_metric = trainer_->model().objective->Decides().metric;
+    summary.best_value = position_.best.value;
+    summary.best_step = position_.best.step.value();
+  }
   summary.skipped_steps = position_.skipped;
   summary.bad_records = data_.BadRecords();
   summary.checkpoint_failures = save_failures_;
   summary.max_rss_bytes = MaxRssBytes();
-  summary.interrupted = position_.next_step.value() < plan_.Steps();
+  summary.stopped_early = GivesUp() && position_.next_step.value() < plan_.Steps();
+  summary.interrupted = position_.next_step.value() < plan_.Steps() && !summary.stopped_early;
   summary.phases = trainer_->phases();
   summary.group = environment_.group;
   summary.straggler = stragglers_.Line();

@@ -24,6 +24,7 @@ std::uint64_t StepsPerRound(const job::TrainConfig& config) {
 
 // Where the run stands is known to the servers.
 Status TrainingRun::OpenServers() {
+  PACELINE_ASSIGN(const OptimizerOptions optimizer, OptimizerOf(config_));
   RemoteOptions options{.mode = ModeOf(config_.mode),
                         .rank = environment_.rank,
                         .trainers = static_cast<std::uint64_t>(config_.workers),
@@ -32,9 +33,7 @@ Status TrainingRun::OpenServers() {
                         .delay_compensation = config_.delay_compensation,
                         .fingerprint = fmt::format("{} batch={} seed={} steps={}", config_.model,
                                                    config_.batch, config_.seed, plan_.Steps()),
-                        .optimizer = {.name = config_.optimizer,
-                                      .momentum = config_.momentum,
-                                      .weight_decay = config_.weight_decay}};
+                        .optimizer = optimizer};
   if (config_.mode == "ssp") options.staleness = config_.staleness;
   PACELINE_ASSIGN(parameters_, environment_.connect_servers(RemoteParameters::MakeJob(
                                    trainer_->params(), trainer_->buffers(), options)));

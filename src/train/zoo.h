@@ -21,7 +21,8 @@ struct BuiltModel {
 Result<BuiltModel> BuildModel(const job::TrainConfig& config);
 
 // The model of the catalogue with that name, with its initial parameters: a pure function of the
-// seed.
-Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed);
+// seed. Objectives without labels have no use for label smoothing.
+Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed,
+                              double label_smoothing = 0);
 
 }  // namespace paceline::train

@@ -34,6 +34,29 @@ TEST(DenseServers, SyncGivesTheBitsOfAllReduceForEveryNumberOfServers) {
   }
 }
 
+TEST(DenseServers, ServersKnowTheWholeRecipeOfAdamW) {
+  const TempDir dir;
+  const std::vector<std::string> recipe{"--optimizer",    "adamw", "--beta1",         "0.8",
+                                        "--beta2",        "0.98",  "--epsilon",       "1e-6",
+                                        "--weight-decay", "0.5",   "--decay-exclude", "norm-bias",
+                                        "--loss-scale",   "256"};
+  std::vector<std::string> on_servers = recipe;
+  on_servers.insert(on_servers.end(), {"--strategy", "ps", "--servers", "2"});
+  EXPECT_EQ(HashOf(RunPaceline(Training(dir / "servers", on_servers))),
+            HashOf(RunPaceline(Training(dir / "group", recipe))));
+}
+
+TEST(DenseServers, SyncTrainersStopEarlyTogether) {
+  const TempDir dir;
+  const CommandResult result =
+      RunPaceline(Training(dir / "run", {"--strategy", "ps", "--steps", "60", "--eval-samples",
+                                         "10", "--eval-every", "1", "--patience", "1"}));
+  ASSERT_EQ(result.state.code, 0) << result.err;
+  const auto summary = LastJson(result.out);
+  EXPECT_EQ(summary["stopped_early"], true);
+  EXPECT_LT(summary["steps"], 60);
+}
+
 TEST(DenseServers, EveryModeTrains) {
   const TempDir dir;
   for (const std::string mode : {"async", "half-async", "geo", "ssp"}) {
@@ -58,6 +81,8 @@ TEST(DenseServers, WhatServersCannotDoIsRefused) {
   const TempDir dir;
   ExpectError(RunPaceline(Training(dir / "clip", {"--strategy", "ps", "--clip-norm", "1"})), 2,
               "--clip-norm");
+  ExpectError(RunPaceline(Training(dir / "lamb", {"--strategy", "ps", "--optimizer", "lamb"})), 2,
+              "--optimizer lamb needs the norm of whole tensors");
 }
 
 }  // namespace

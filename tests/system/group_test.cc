@@ -74,6 +74,49 @@ TEST(Group, AnUnevenLastStepIsNoException) {
             HashOf(GroupTraining(dir / "four", "4", settings)));
 }
 
+// Norms of whole tensors, an average and a scale that is part of the state.
+TEST(Group, ARecipeHasTheSameBitsForEveryNumberOfWorkers) {
+  const TempDir dir;
+  const std::vector<std::string> recipe{"--steps",         "8",         "--batch",        "4",
+                                        "--optimizer",     "lamb",      "--weight-decay", "0.01",
+                                        "--decay-exclude", "norm-bias", "--ema",          "0.9",
+                                        "--loss-scale",    "dynamic",   "--mixup",        "0.2"};
+  const auto run = [&](const std::string& workers, const std::vector<std::string>& more) {
+    std::vector<std::string> settings = recipe;
+    settings.insert(settings.end(), more.begin(), more.end());
+    const CommandResult result =
+        RunPaceline(GroupTraining(dir / (workers + more[0]), workers, settings));
+    EXPECT_EQ(result.state.code, 0) << result.err;
+    return LastJson(result.out);
+  };
+  const auto one = run("1", {"--shards", "4"});
+  for (const auto& other : {run("1", {"--accumulate", "4"}), run("2", {"--accumulate", "2"})}) {
+    EXPECT_EQ(other["params_hash"], one["params_hash"]);
+    EXPECT_EQ(other["ema_hash"], one["ema_hash"]);
+    EXPECT_EQ(other["eval_loss"], one["eval_loss"]);
+  }
+}
+
+TEST(Group, AllStopEarlyAfterTheSameStep) {
+  const TempDir dir;
+  const std::vector<std::string> settings{
+      "--steps",      "60", "--batch",    "4", "--shards",   "2", "--eval-samples", "10",
+      "--eval-every", "1",  "--patience", "2", "--keep-best"};
+  const CommandResult one = RunPaceline(GroupTraining(dir / "one", "1", settings));
+  const CommandResult two = RunPaceline(GroupTraining(dir / "two", "2", settings));
+  ASSERT_EQ(two.state.code, 0) << two.err;
+  EXPECT_THAT(two.err, HasSubstr("stopping early: 2 evaluation(s) without a better accuracy"));
+  const auto summary = LastJson(two.out);
+  EXPECT_EQ(summary["stopped_early"], true);
+  EXPECT_EQ(summary["interrupted"], false);
+  EXPECT_EQ(summary["steps"], LastJson(one.out)["steps"]);
+  EXPECT_EQ(summary["params_hash"], LastJson(one.out)["params_hash"]);
+  EXPECT_TRUE(std::filesystem::exists(dir / "two/checkpoints/BEST"));
+  const CommandResult audit = RunPaceline({"audit", dir / "two"});
+  EXPECT_EQ(audit.state.code, 0) << audit.out << audit.err;
+  EXPECT_THAT(audit.out, HasSubstr("stopped early"));
+}
+
 TEST(Group, EveryEngineTrains) {
   const TempDir dir;
   for (const std::string engine : {"gloo", "mpi"}) {
