@@ -14,7 +14,8 @@ int RunBench(const std::vector<std::string>& arguments);
 int RunScalingBench(const std::vector<std::string>& arguments);   // bench scaling
 int RunRecoveryBench(const std::vector<std::string>& arguments);  // bench recovery
 int RunPerf(const std::vector<std::string>& arguments);
-int RunPsPerf(const std::vector<std::string>& arguments);  // perf ps
+int RunPsPerf(const std::vector<std::string>& arguments);     // perf ps
+int RunTablePerf(const std::vector<std::string>& arguments);  // perf table
 int RunStatus(const std::vector<std::string>& arguments);
 int RunTop(const std::vector<std::string>& arguments);
 int RunAudit(const std::vector<std::string>& arguments);

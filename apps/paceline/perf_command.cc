@@ -108,10 +108,11 @@ Status WriteFiles(const std::string& out, const bench::PerfResults& results) {
 
 int RunPerf(const std::vector<std::string>& raw) {
   if (!raw.empty() && raw[0] == "ps") return RunPsPerf({raw.begin() + 1, raw.end()});
+  if (!raw.empty() && raw[0] == "table") return RunTablePerf({raw.begin() + 1, raw.end()});
   CLI::App app(
       "Times collective operations of several engines next to each other, with the columns of "
       "nccl-tests. Engines take turns, so that noise hits all of them. `paceline perf ps` times "
-      "parameter servers.",
+      "parameter servers, `paceline perf table` a growing table of one.",
       kName);
   Arguments arguments;
   AddFlags(app, arguments);

@@ -24,8 +24,8 @@ constexpr char kName[] = "paceline perf ps";
 int RunPsPerf(const std::vector<std::string>& raw) {
   CLI::App app(
       "Times pushes and pulls of parameter servers on this machine, over shared memory and over "
-      "TCP, next to what moving the same bytes costs without a server. Everything takes turns, so "
-      "that noise hits all of it.",
+      "TCP, next to what moving the same bytes costs without a server, with gRPC and with iperf3 "
+      "(where they are installed). Everything takes turns, so that noise hits all of it.",
       kName);
   app.option_defaults()->always_capture_default();
   bench::PsPerfConfig config;
@@ -49,14 +49,15 @@ int RunPsPerf(const std::vector<std::string>& raw) {
   bench::PsPerfResults results{.provenance = MakeProvenance(kName, raw),
                                .machine = job::ReadMachine(),
                                .config = config,
-                               .measures = {}};
+                               .measures = {},
+                               .skipped = {}};
   const std::stop_source stop;
   const job::StopWatcher watcher(stop);
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  auto measures =
-      bench::RunPsPerf(config, ExecutableDirectory() + "/paceline", progress, stop.get_token());
-  if (!measures.ok()) return Fail(kName, measures.status());
-  results.measures = std::move(*measures);
+  const bench::PsPerfPrograms programs{.paceline = ExecutableDirectory() + "/paceline",
+                                       .grpc_unary = ExecutableDirectory() + "/grpc_unary"};
+  const Status measured = bench::RunPsPerf(programs, progress, stop.get_token(), results);
+  if (!measured.ok()) return Fail(kName, measured);
   fmt::print("{}\n", json ? bench::ToJson(results, bench::JsonStyle::kOneLine)
                           : bench::PsPerfTable(results));
   return 0;

@@ -10,8 +10,9 @@
 
 namespace paceline::bench {
 
-Result<PrivateFolder> PrivateFolder::Make() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "paceline-XXXXXX").string();
+Result<PrivateFolder> PrivateFolder::Make(const std::filesystem::path& below) {
+  const auto parent = below.empty() ? std::filesystem::temp_directory_path() : below;
+  std::string pattern = (parent / "paceline-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) {
     return Status::Error(Code::kDisk,
                          fmt::format("cannot make {}: {}", pattern, std::strerror(errno)));

@@ -7,11 +7,11 @@
 
 namespace paceline::bench {
 
-// A new folder for what processes meet at, below the system's temporary folder because sockets have
-// short names. Removed with this object. Thread-compatible.
+// A new folder for what processes meet at, below the system's temporary folder (or `below`) because
+// sockets have short names. Removed with this object. Thread-compatible.
 class PrivateFolder {
  public:
-  static Result<PrivateFolder> Make();
+  static Result<PrivateFolder> Make(const std::filesystem::path& below = {});
   PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   PrivateFolder& operator=(PrivateFolder&&) = delete;
   ~PrivateFolder();

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/unique_fd.h"
+#include "kernel/optimizer.h"
 #include "net/shared_memory.h"
 
 namespace paceline::bench {
@@ -73,6 +74,7 @@ struct MoveBounds::State {
   std::vector<std::byte> from, to;
   net::SharedMemory memory;
   TcpPair tcp;
+  std::vector<float> values, gradients;
 };
 
 MoveBounds::MoveBounds(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -83,8 +85,10 @@ Result<MoveBounds> MoveBounds::Make(std::size_t bytes) {
   PACELINE_ASSIGN(auto memory, net::SharedMemory::Create(bytes));
   PACELINE_ASSIGN(TcpPair tcp, ConnectLoopback());
   std::vector<std::byte> from(bytes, std::byte{1}), to(bytes, std::byte{2});
-  MoveBounds bounds(std::make_unique<State>(
-      State{std::move(from), std::move(to), std::move(memory), std::move(tcp)}));
+  MoveBounds bounds(
+      std::make_unique<State>(State{std::move(from), std::move(to), std::move(memory),
+                                    std::move(tcp), std::vector<float>(bytes / sizeof(float), 1.0F),
+                                    std::vector<float>(bytes / sizeof(float), 0.001F)}));
   bounds.Memory();  // touches the shared pages
   return bounds;
 }
@@ -113,6 +117,12 @@ Result<double> MoveBounds::Tcp() {
   if (!written) ::shutdown(state.tcp.writer.get(), SHUT_RDWR);
   reader.join();
   if (!written || !read) return SystemError("a loopback connection");
+  return Since(start);
+}
+
+double MoveBounds::Optimizer() {
+  const Instant start = SystemClock().Now();
+  kernel::SgdStep({.learning_rate = 0.001F}, state_->values, state_->gradients, {});
   return Since(start);
 }
 

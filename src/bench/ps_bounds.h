@@ -7,7 +7,7 @@
 
 namespace paceline::bench {
 
-// What two threads of this machine reach when they only move bytes, one transfer at a time.
+// What threads of this machine reach when they do only what they must, one transfer at a time.
 // Thread-compatible.
 class MoveBounds {
  public:
@@ -20,6 +20,8 @@ class MoveBounds {
   double Memory();
   // Over a loopback connection; one thread writes, another one reads.
   Result<double> Tcp();
+  // One thread makes a step of plain SGD with gradients of `bytes`: what every push costs a server.
+  double Optimizer();
 
  private:
   struct State;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "base/thread.h"
 #include "bench/private_folder.h"
 #include "bench/ps_bounds.h"
+#include "bench/ps_peers.h"
 #include "job/server_record.h"
 #include "net/endpoint.h"
 #include "net/loop.h"
@@ -31,6 +33,7 @@ constexpr milliseconds kReady(30'000), kLookAgain(10);
 constexpr std::uint64_t kColumns = 1024;  // of the dense tensor
 enum Way { kSharedMemory, kTcp, kWays };
 constexpr std::array<const char*, kWays> kWayNames{"shared memory", "tcp"};
+constexpr char kPushName[] = "dense push", kPullName[] = "dense pull";
 
 class ServerProcesses {
  public:
@@ -196,31 +199,51 @@ Result<double> TimeAll(const Trainers& trainers, const std::function<Status(Trai
   return Summarize(seconds).max;
 }
 
+// Peers that are here.
+struct Peers {
+  std::optional<GrpcPeer> grpc;
+  std::optional<IperfPeer> iperf;
+};
+
+template <typename Peer>
+Status Adopt(Result<Peer> started, const std::string& name, std::optional<Peer>& peer,
+             std::vector<std::string>& skipped) {
+  if (started.ok()) {
+    peer = std::move(*started);
+    return {};
+  }
+  if (started.status().code() != Code::kNotFound) return started.status();
+  skipped.push_back(fmt::format("{}: {}", name, started.status().message()));
+  return {};
+}
+
 // The measurements of one round, in order; each may give several figures.
 class PsPerf {
  public:
-  PsPerf(const PsPerfConfig& config, const Trainers& trainers, MoveBounds& bounds)
-      : config_(config), trainers_(trainers), bounds_(bounds) {
-    const std::size_t many = trainers.size();
+  PsPerf(const PsPerfConfig& config, const Trainers& trainers, MoveBounds& bounds, Peers& peers)
+      : config_(config), trainers_(trainers) {
+    const std::size_t many = trainers.size(), dense = config.dense_bytes;
     const auto row_bytes = static_cast<std::size_t>(config.ids * config.dim) * sizeof(float);
     for (const Way way : {kSharedMemory, kTcp}) {
-      Add("dense push", way, many * config.dense_bytes, &Trainer::PushDense);
-      Add("dense pull", way, many * config.dense_bytes, &Trainer::PullDense);
-      Add("sparse push", way, many * row_bytes, &Trainer::PushRows);
-      Add("sparse pull", way, many * row_bytes, &Trainer::PullRows);
+      AddWork(kPushName, way, many * dense, &Trainer::PushDense);
+      AddWork(kPullName, way, many * dense, &Trainer::PullDense);
+      AddWork("sparse push", way, many * row_bytes, &Trainer::PushRows);
+      AddWork("sparse pull", way, many * row_bytes, &Trainer::PullRows);
       AddLatency(way);
     }
-    const std::size_t memcpy = AddMeasure("bound", "memcpy", config.dense_bytes);
-    steps_.emplace_back([this, memcpy]() -> Status {
-      measures_[memcpy].seconds.push_back(bounds_.Memory());
-      return {};
-    });
-    const std::size_t tcp = AddMeasure("bound", "tcp loopback", config.dense_bytes);
-    steps_.emplace_back([this, tcp]() -> Status {
-      PACELINE_ASSIGN(const double seconds, bounds_.Tcp());
-      measures_[tcp].seconds.push_back(seconds);
-      return {};
-    });
+    Add("bound", "memcpy", dense, [&] { return Result<double>(bounds.Memory()); });
+    Add("bound", "tcp loopback", dense, [&] { return bounds.Tcp(); });
+    Add("bound", "sgd", dense, [&] { return Result<double>(bounds.Optimizer()); });
+    if (peers.grpc) {
+      Add(kPushName, "gRPC", dense, [&] { return peers.grpc->Push(); });
+      Add(kPullName, "gRPC", dense, [&] { return peers.grpc->Pull(); });
+    }
+    if (peers.iperf) {
+      Add("bound", "iperf3", dense, [&, dense]() -> Result<double> {
+        PACELINE_ASSIGN(const double speed, peers.iperf->BytesPerSecond());
+        return static_cast<double>(dense) / speed;
+      });
+    }
   }
 
   Status Round(int number, const std::stop_token& stop) {
@@ -233,7 +256,25 @@ class PsPerf {
   void ForgetWhatWasMeasured() {
     for (PsMeasure& measure : measures_) measure.seconds.clear();
   }
-  std::vector<PsMeasure> Take() { return std::move(measures_); }
+  // With one more for each way: a push and a pull, one after the other.
+  std::vector<PsMeasure> Take() {
+    std::vector<PsMeasure> taken;
+    for (PsMeasure& measure : measures_) {
+      const bool is_pull = measure.what == kPullName;
+      if (is_pull) {
+        PsMeasure both{.what = "dense push + pull",
+                       .way = measure.way,
+                       .bytes = 2 * measure.bytes,
+                       .seconds = taken.back().seconds};  // of the push
+        for (std::size_t i = 0; i < both.seconds.size(); ++i) both.seconds[i] += measure.seconds[i];
+        taken.push_back(std::move(measure));
+        taken.push_back(std::move(both));
+      } else {
+        taken.push_back(std::move(measure));
+      }
+    }
+    return taken;
+  }
 
  private:
   std::size_t AddMeasure(const std::string& what, const std::string& way, std::size_t bytes) {
@@ -241,13 +282,19 @@ class PsPerf {
     return measures_.size() - 1;
   }
 
-  void Add(const std::string& what, Way way, std::size_t bytes, Status (Trainer::*work)(Way)) {
-    const std::size_t index = AddMeasure(what, kWayNames[way], bytes);
-    steps_.emplace_back([this, index, way, work]() -> Status {
-      PACELINE_ASSIGN(const double seconds,
-                      TimeAll(trainers_, [&](Trainer& trainer) { return (trainer.*work)(way); }));
-      measures_[index].seconds.push_back(seconds);
+  void Add(const std::string& what, const std::string& way, std::size_t bytes,
+           std::function<Result<double>()> seconds) {
+    const std::size_t index = AddMeasure(what, way, bytes);
+    steps_.emplace_back([this, index, seconds = std::move(seconds)]() -> Status {
+      PACELINE_ASSIGN(const double took, seconds());
+      measures_[index].seconds.push_back(took);
       return {};
+    });
+  }
+
+  void AddWork(const std::string& what, Way way, std::size_t bytes, Status (Trainer::*work)(Way)) {
+    Add(what, kWayNames[way], bytes, [this, way, work] {
+      return TimeAll(trainers_, [&](Trainer& trainer) { return (trainer.*work)(way); });
     });
   }
 
@@ -270,7 +317,6 @@ class PsPerf {
 
   const PsPerfConfig& config_;
   const Trainers& trainers_;
-  MoveBounds& bounds_;
   std::vector<PsMeasure> measures_;
   std::vector<std::function<Status()>> steps_;
 };
@@ -289,25 +335,30 @@ Status Validate(const PsPerfConfig& config) {
   return {};
 }
 
-Result<std::vector<PsMeasure>> RunPsPerf(const PsPerfConfig& config,
-                                         const std::string& server_program,
-                                         const Progress& progress, const std::stop_token& stop) {
+Status RunPsPerf(const PsPerfPrograms& programs, const Progress& progress,
+                 const std::stop_token& stop, PsPerfResults& results) {
+  const PsPerfConfig& config = results.config;
   PACELINE_TRY(Validate(config));
-  PACELINE_ASSIGN(const ServerProcesses servers, ServerProcesses::Start(config, server_program));
+  PACELINE_ASSIGN(const ServerProcesses servers, ServerProcesses::Start(config, programs.paceline));
   Trainers trainers;
   for (int i = 0; i < config.trainers; ++i) {
     PACELINE_ASSIGN(auto trainer, Trainer::Connect(config, servers, i));
     trainers.push_back(std::move(trainer));
   }
   PACELINE_ASSIGN(MoveBounds bounds, MoveBounds::Make(config.dense_bytes));
-  PsPerf perf(config, trainers, bounds);
+  Peers peers;
+  PACELINE_TRY(Adopt(GrpcPeer::Start(programs.grpc_unary, config.dense_bytes), "gRPC", peers.grpc,
+                     results.skipped));
+  PACELINE_TRY(Adopt(IperfPeer::Start(), "iperf3", peers.iperf, results.skipped));
+  PsPerf perf(config, trainers, bounds, peers);
   PACELINE_TRY(perf.Round(0, stop));  // touches all memory and makes all rows
   perf.ForgetWhatWasMeasured();
   for (int round = 0; round < config.rounds; ++round) {
     PACELINE_TRY(perf.Round(round, stop));
     progress(fmt::format("round {} of {}", round + 1, config.rounds));
   }
-  return perf.Take();
+  results.measures = perf.Take();
+  return {};
 }
 
 }  // namespace paceline::bench

@@ -29,29 +29,35 @@ Status Validate(const PsPerfConfig& config);
 
 // One thing that was measured; element i of `seconds` is round i, of the slowest trainer.
 struct PsMeasure {
-  std::string what;       // "dense push"
-  std::string way;        // "shared memory", "tcp"; of a bound: "memcpy", "tcp loopback"
+  std::string what;  // "dense push"
+  std::string way;   // "shared memory", "tcp", "gRPC"; of a bound: "memcpy", "tcp loopback", "sgd",
+                     // "iperf3" (as long as it takes for so many bytes)
   std::size_t bytes = 0;  // of all trainers together; 0: a latency
   std::vector<double> seconds;
 };
 
 // `--json` prints: version, name "perf ps", start_unix, args, commit, dirty, machine{...},
-// config{...}, warnings[text], results[{what, way, bytes|null, seconds[] (one per round), median,
-// mad, gb_per_second|null, share_of_bound|null}].
+// config{...}, warnings[text], skipped[text], results[{what, way, bytes|null, seconds[] (one per
+// round), median, mad, gb_per_second|null, of_bound, of_bound_and_sgd, of_iperf3, times_grpc: null
+// or {median, mad} of the ratios of speeds in each round}].
 struct PsPerfResults {
   Provenance provenance;
   job::Machine machine;
   PsPerfConfig config;
   std::vector<PsMeasure> measures;
+  std::vector<std::string> skipped;  // peers: "gRPC: not installed"
 };
 std::string ToJson(const PsPerfResults& results, JsonStyle style);
 std::string PsPerfTable(const PsPerfResults& results);
 
-// Starts servers (`server_program` is `paceline`) and measures pushes and pulls over shared memory
-// and over TCP, and the bounds, all in turn in every round, the order flipped every round. kAborted
-// when `stop` is requested.
-Result<std::vector<PsMeasure>> RunPsPerf(const PsPerfConfig& config,
-                                         const std::string& server_program,
-                                         const Progress& progress, const std::stop_token& stop);
+// Starts servers and measures pushes and pulls over shared memory and over TCP, the bounds, and the
+// peers, all in turn in every round, the order flipped every round. kAborted when `stop` is
+// requested. Fills measures and skipped.
+struct PsPerfPrograms {
+  std::string paceline;
+  std::string grpc_unary;  // need not exist
+};
+Status RunPsPerf(const PsPerfPrograms& programs, const Progress& progress,
+                 const std::stop_token& stop, PsPerfResults& results);
 
 }  // namespace paceline::bench

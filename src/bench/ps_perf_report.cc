@@ -1,4 +1,5 @@
 // Table and JSON of `paceline perf ps`.
+#include <array>
 #include <optional>
 
 #include <fmt/format.h>
@@ -21,20 +22,77 @@ double GigabytesPerSecond(const PsMeasure& measure) {
   return seconds == 0 ? 0 : static_cast<double>(measure.bytes) / seconds * 1e-9;
 }
 
-// Bandwidth over that of moving the same bytes without a server, from paired rounds; for dense
-// values only, which have the bound's size.
-std::optional<Summary> ShareOfBound(const PsPerfResults& results, const PsMeasure& measure) {
-  if (measure.what != "dense push" && measure.what != "dense pull") return std::nullopt;
-  const std::string way = measure.way == "tcp" ? "tcp loopback" : "memcpy";
-  for (const PsMeasure& bound : results.measures) {
-    if (bound.what != "bound" || bound.way != way) continue;
-    std::vector<double> for_as_many = bound.seconds;
-    for (double& seconds : for_as_many) {
-      seconds *= static_cast<double>(measure.bytes) / static_cast<double>(bound.bytes);
-    }
-    return PairedRatio(for_as_many, measure.seconds);
+const PsMeasure* Find(const PsPerfResults& results, const std::string& what,
+                      const std::string& way) {
+  for (const PsMeasure& measure : results.measures) {
+    if (measure.what == what && measure.way == way) return &measure;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+bool IsDense(const PsMeasure& measure) { return measure.what.starts_with("dense"); }
+bool IsPush(const PsMeasure& measure) { return measure.what.find("push") != std::string::npos; }
+
+// How fast a measure is next to something else, from paired rounds: bytes per second over its own.
+struct Comparison {
+  const char* name;  // in JSON
+  const char* head;  // of the column
+  bool is_factor;    // else a share
+  std::optional<Summary> (*ratio)(const PsPerfResults&, const PsMeasure&);
+};
+
+std::vector<double> SecondsForAsMany(const PsMeasure& bound, const PsMeasure& measure) {
+  std::vector<double> scaled = bound.seconds;
+  for (double& seconds : scaled) {
+    seconds *= static_cast<double>(measure.bytes) / static_cast<double>(bound.bytes);
+  }
+  return scaled;
+}
+
+std::optional<Summary> OfBound(const PsPerfResults& results, const PsMeasure& measure) {
+  const bool ours = measure.way == "shared memory" || measure.way == "tcp";
+  if (!IsDense(measure) || !ours) return std::nullopt;
+  const PsMeasure* bound = Find(results, "bound", measure.way == "tcp" ? "tcp loopback" : "memcpy");
+  if (bound == nullptr) return std::nullopt;
+  return PairedRatio(SecondsForAsMany(*bound, measure), measure.seconds);
+}
+
+// A push also contains what the optimiser reads and writes.
+std::optional<Summary> OfBoundAndSgd(const PsPerfResults& results, const PsMeasure& measure) {
+  const PsMeasure* copy = Find(results, "bound", "memcpy");
+  const PsMeasure* sgd = Find(results, "bound", "sgd");
+  if (!IsDense(measure) || !IsPush(measure) || measure.way != "shared memory" || copy == nullptr ||
+      sgd == nullptr) {
+    return std::nullopt;
+  }
+  std::vector<double> both = SecondsForAsMany(*copy, measure);
+  const double pushes = static_cast<double>(results.config.trainers);
+  for (std::size_t i = 0; i < both.size(); ++i) both[i] += pushes * sgd->seconds[i];
+  return PairedRatio(both, measure.seconds);
+}
+
+std::optional<Summary> OfIperf(const PsPerfResults& results, const PsMeasure& measure) {
+  const PsMeasure* iperf = Find(results, "bound", "iperf3");
+  if (!IsDense(measure) || measure.way != "tcp" || iperf == nullptr) return std::nullopt;
+  return PairedRatio(SecondsForAsMany(*iperf, measure), measure.seconds);
+}
+
+std::optional<Summary> TimesGrpc(const PsPerfResults& results, const PsMeasure& measure) {
+  const PsMeasure* grpc = Find(results, measure.what, "gRPC");
+  if (grpc == nullptr || grpc == &measure) return std::nullopt;
+  return PairedRatio(SecondsForAsMany(*grpc, measure), measure.seconds);
+}
+
+constexpr std::array<Comparison, 4> kComparisons{
+    {{"of_bound", "of the bound", false, OfBound},
+     {"of_bound_and_sgd", "of bound + sgd", false, OfBoundAndSgd},
+     {"of_iperf3", "of iperf3", false, OfIperf},
+     {"times_grpc", "times gRPC", true, TimesGrpc}}};
+
+std::string RatioText(const Comparison& comparison, const std::optional<Summary>& ratio) {
+  if (!ratio) return "";
+  if (comparison.is_factor) return fmt::format("{:.1f} ± {:.1f}", ratio->median, ratio->mad);
+  return fmt::format("{:.0f} ± {:.0f} %", ratio->median * 100, ratio->mad * 100);
 }
 
 std::string Milliseconds(const Summary& summary) {
@@ -68,16 +126,19 @@ Json ConfigJson(const PsPerfConfig& config) {
 
 Json MeasureJson(const PsPerfResults& results, const PsMeasure& measure) {
   const Summary summary = paceline::Summarize(measure.seconds);
-  const auto share = ShareOfBound(results, measure);
   const bool has_bytes = measure.bytes > 0;
-  return {{"what", measure.what},
-          {"way", measure.way},
-          {"bytes", has_bytes ? Json(measure.bytes) : Json()},
-          {"seconds", measure.seconds},
-          {"median", summary.median},
-          {"mad", summary.mad},
-          {"gb_per_second", has_bytes ? Json(GigabytesPerSecond(measure)) : Json()},
-          {"share_of_bound", share ? Json(share->median) : Json()}};
+  Json json{{"what", measure.what},
+            {"way", measure.way},
+            {"bytes", has_bytes ? Json(measure.bytes) : Json()},
+            {"seconds", measure.seconds},
+            {"median", summary.median},
+            {"mad", summary.mad},
+            {"gb_per_second", has_bytes ? Json(GigabytesPerSecond(measure)) : Json()}};
+  for (const Comparison& comparison : kComparisons) {
+    const auto ratio = comparison.ratio(results, measure);
+    json[comparison.name] = ratio ? Json{{"median", ratio->median}, {"mad", ratio->mad}} : Json();
+  }
+  return json;
 }
 
 }  // namespace
@@ -96,24 +157,29 @@ std::string ToJson(const PsPerfResults& results, JsonStyle style) {
                   {"machine", Json::parse(results.machine.Json().Text())},
                   {"config", ConfigJson(results.config)},
                   {"warnings", PsWarnings(results)},
+                  {"skipped", results.skipped},
                   {"results", std::move(measures)}};
   return root.dump(style == JsonStyle::kIndented ? 1 : -1, ' ', false,
                    Json::error_handler_t::replace);
 }
 
 std::string PsPerfTable(const PsPerfResults& results) {
-  std::vector<std::vector<std::string>> rows{{"", "way", "bytes", "ms", "GB/s", "of the bound"}};
+  std::vector<std::vector<std::string>> rows{{"", "way", "bytes", "ms", "GB/s"}};
+  for (const Comparison& comparison : kComparisons) rows[0].emplace_back(comparison.head);
   for (const PsMeasure& measure : results.measures) {
-    const auto share = ShareOfBound(results, measure);
-    rows.push_back(
-        {measure.what, measure.way, measure.bytes > 0 ? FormatSize(measure.bytes) : "",
-         Milliseconds(paceline::Summarize(measure.seconds)),
-         measure.bytes > 0 ? fmt::format("{:.2f}", GigabytesPerSecond(measure)) : "",
-         share ? fmt::format("{:.0f} ± {:.0f} %", share->median * 100, share->mad * 100) : ""});
+    std::vector<std::string> row{
+        measure.what, measure.way, measure.bytes > 0 ? FormatSize(measure.bytes) : "",
+        Milliseconds(paceline::Summarize(measure.seconds)),
+        measure.bytes > 0 ? fmt::format("{:.2f}", GigabytesPerSecond(measure)) : ""};
+    for (const Comparison& comparison : kComparisons) {
+      row.push_back(RatioText(comparison, comparison.ratio(results, measure)));
+    }
+    rows.push_back(std::move(row));
   }
   std::string text = AlignColumns(rows, "ll");
   text += fmt::format("\n{} rounds, medians ± MAD; bytes of all trainers together\n",
                       results.config.rounds);
+  for (const std::string& peer : results.skipped) text += "skipped: " + peer + "\n";
   for (const std::string& warning : PsWarnings(results)) text += "warning: " + warning + "\n";
   return text;
 }

@@ -29,6 +29,13 @@ std::string Name(const tcp::endpoint& endpoint) {
 // The library does not ask for it, and a child process must not hold our connections open.
 void CloseOnExec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
+// Transfers everything, as much at once as the kernel takes: the library's own condition asks for
+// 64 KiB at a time, and every call costs.
+std::size_t AllAtOnce(const std::error_code& error, std::size_t) {
+  constexpr std::size_t kMost = std::size_t{16} << 20;
+  return error ? 0 : kMost;
+}
+
 class TcpStream final : public ByteStream {
  public:
   explicit TcpStream(tcp::socket socket) : socket_(std::move(socket)) {
@@ -40,7 +47,7 @@ class TcpStream final : public ByteStream {
   }
 
   void ReadOnLoop(std::span<std::byte> into, Done done) override {
-    asio::async_read(socket_, asio::buffer(into.data(), into.size()),
+    asio::async_read(socket_, asio::buffer(into.data(), into.size()), AllAtOnce,
                      [this, done = std::move(done)](const std::error_code& error, std::size_t got) {
                        done(ReadStatus(error, got));
                      });
@@ -50,7 +57,7 @@ class TcpStream final : public ByteStream {
     const std::array<asio::const_buffer, 2> buffers{
         asio::buffer(pieces[0].data(), pieces[0].size()),
         asio::buffer(pieces[1].data(), pieces[1].size())};
-    asio::async_write(socket_, buffers,
+    asio::async_write(socket_, buffers, AllAtOnce,
                       [this, done = std::move(done)](const std::error_code& error, std::size_t) {
                         done(error ? Lost(error) : Status());
                       });

@@ -16,8 +16,8 @@ constexpr auto kFrame = wire::FrameType::kData;
 constexpr std::uint64_t kTag = 0x5350;  // "PS": a rank of a collective would not understand
 constexpr std::size_t kHead = 16, kSharedHead = 24;
 constexpr std::uint32_t kShared = 1;  // flag of a head: an offset into shared memory follows
-constexpr std::size_t kPiece = std::size_t{1} << 20;  // stays in the cache for its checksum
-constexpr std::size_t kAhead = 64 * kPiece;           // is asked for at once
+constexpr std::size_t kPiece = std::size_t{256} << 10;  // stays in the cache for its checksum
+constexpr std::size_t kAhead = std::size_t{64} << 20;   // is asked for at once
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 40;
 constexpr std::size_t kLongestText = 4096;
 
@@ -60,6 +60,57 @@ bool Contains(std::span<const std::byte> area, std::span<const std::byte> part) 
          std::less_equal<>()(part.data() + part.size(), area.data() + area.size());
 }
 
+// Sends one message, each part as soon as it is written.
+class Outgoing {
+ public:
+  Outgoing(net::Connection& connection, MessageKind kind, std::span<const std::byte> payload,
+           std::optional<std::uint64_t> shared_at)
+      : connection_(connection),
+        payload_(payload),
+        is_inside_(payload.size() <= kInlineBytes),
+        is_shared_(shared_at.has_value()),
+        first_(is_shared_ ? kSharedHead : kHead + (is_inside_ ? payload.size() : 0)) {
+    WriteHead(first_.data(), kind, Code::kOk, payload.size(), is_shared_ ? kShared : 0);
+    if (is_shared_) wire::StoreLittle(first_.data() + kHead, *shared_at);
+  }
+
+  void Written(std::size_t bytes) {
+    if (!begun() && bytes >= BytesWithHead()) Begin();
+    while (begun() && done_ < payload_.size()) {
+      const std::size_t end =
+          std::min(done_ + (is_shared_ ? kSharedStep : kPiece), payload_.size());
+      if (bytes < end) return;
+      SendFrame(is_shared_ ? std::span<const std::byte>() : payload_.subspan(done_, end - done_));
+      done_ = end;
+    }
+  }
+
+  bool begun() const { return !frames_.empty(); }
+  std::deque<net::Completion>& frames() { return frames_; }
+
+ private:
+  // What must be written before the head can be sent.
+  std::size_t BytesWithHead() const {
+    if (is_inside_) return payload_.size();
+    return is_shared_ ? std::min(kSharedStep, payload_.size()) : 0;
+  }
+  void Begin() {
+    if (is_inside_) std::ranges::copy(payload_, first_.begin() + kHead);
+    SendFrame(first_);
+    done_ = BytesWithHead();
+  }
+  void SendFrame(std::span<const std::byte> bytes) {
+    connection_.Send(kFrame, kTag, bytes, frames_.emplace_back().ForSend());
+  }
+
+  net::Connection& connection_;
+  const std::span<const std::byte> payload_;
+  const bool is_inside_, is_shared_;
+  std::vector<std::byte> first_;
+  std::deque<net::Completion> frames_;
+  std::size_t done_ = 0;  // of the payload, sent or announced
+};
+
 }  // namespace
 
 Channel::Channel(std::unique_ptr<net::Connection> connection)
@@ -86,28 +137,29 @@ std::span<std::byte> Channel::OutgoingArea(std::size_t bytes) const {
 }
 
 Status Channel::Send(MessageKind kind, std::span<const std::byte> payload, Deadline deadline) {
-  const bool is_inside = payload.size() <= kInlineBytes;
-  const bool is_shared = !is_inside && Contains(outgoing_, payload);
-  std::vector<std::byte> first(is_shared ? kSharedHead : kHead + (is_inside ? payload.size() : 0));
-  WriteHead(first.data(), kind, Code::kOk, payload.size(), is_shared ? kShared : 0);
-  if (is_inside) std::ranges::copy(payload, first.begin() + kHead);
-  if (is_shared) {
-    wire::StoreLittle(first.data() + kHead,
-                      static_cast<std::uint64_t>(payload.data() - outgoing_.data()));
-  }
-  const bool is_behind = !is_inside && !is_shared;
-  const std::size_t pieces = is_behind ? (payload.size() + kPiece - 1) / kPiece : 0;
-  std::vector<net::Completion> sent(1 + pieces);
+  return SendWhileWritten(
+      kind, payload,
+      [&](const Written& written) {
+        written(payload.size());
+        return Status();
+      },
+      deadline);
+}
+
+Status Channel::SendWhileWritten(MessageKind kind, std::span<const std::byte> payload,
+                                 const WritePayload& write, Deadline deadline) {
+  const bool is_shared = payload.size() > kInlineBytes && Contains(outgoing_, payload);
+  std::optional<std::uint64_t> shared_at;
+  if (is_shared) shared_at = static_cast<std::uint64_t>(payload.data() - outgoing_.data());
+  Outgoing outgoing(*connection_, kind, payload, shared_at);
+  Status written;
   {
     const MutexLock lock(sending_);
-    connection_->Send(kFrame, kTag, first, sent[0].ForSend());
-    for (std::size_t i = 0; i < pieces; ++i) {
-      const std::size_t at = i * kPiece;
-      connection_->Send(kFrame, kTag, payload.subspan(at, std::min(kPiece, payload.size() - at)),
-                        sent[1 + i].ForSend());
-    }
+    written = write([&](std::size_t bytes) { outgoing.Written(bytes); });
   }
-  return Await(sent, deadline);
+  if (!written.ok() && outgoing.begun()) Close();
+  const Status sent = Await(outgoing.frames(), deadline);
+  return written.ok() ? sent : written;
 }
 
 void Channel::SendSmall(MessageKind kind, const Status& status,
@@ -121,8 +173,8 @@ void Channel::SendSmall(MessageKind kind, const Status& status,
   connection_->Send(kFrame, kTag, *frame, [frame](const Status&) {});
 }
 
-Result<Message> Channel::Receive(Deadline deadline) {
-  std::vector<net::Completion> first(1);
+Result<Message> Channel::Receive(Deadline deadline, const WatchPayload& watch) {
+  std::deque<net::Completion> first(1);
   connection_->Receive({.type = kFrame, .tag = kTag, .exact = false},
                        Buffer().first(kHead + kInlineBytes), first[0].ForReceive());
   PACELINE_TRY(Await(first, deadline));
@@ -136,10 +188,12 @@ Result<Message> Channel::Receive(Deadline deadline) {
     message.payload = Buffer().subspan(kHead, static_cast<std::size_t>(head->bytes));
   } else if (head->flags == kShared) {
     const auto offset = wire::LoadLittle<std::uint64_t>(Buffer().data() + kHead);
-    PACELINE_ASSIGN(message.payload, FindPayload(offset, head->bytes));
+    PACELINE_ASSIGN(message.payload,
+                    ReceiveShared(message.kind, offset, head->bytes, deadline, watch));
   } else {
-    PACELINE_TRY(ReceivePayload(static_cast<std::size_t>(head->bytes), deadline));
-    message.payload = Buffer().first(static_cast<std::size_t>(head->bytes));
+    const auto bytes = static_cast<std::size_t>(head->bytes);
+    PACELINE_TRY(ReceivePayload(message.kind, bytes, deadline, watch));
+    message.payload = Buffer().first(bytes);
   }
   if (head->code != 0) {
     const auto* text = reinterpret_cast<const char*>(message.payload.data());
@@ -151,43 +205,71 @@ Result<Message> Channel::Receive(Deadline deadline) {
   return message;
 }
 
+void Channel::MakeRoom(std::size_t bytes) {
+  const std::size_t words = (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+  if (words > buffer_.size()) buffer_.resize(words);
+}
+
 // Takes memory as the bytes come, not as they are announced.
-Status Channel::ReceivePayload(std::size_t bytes, Deadline deadline) {
+Status Channel::ReceivePayload(MessageKind kind, std::size_t bytes, Deadline deadline,
+                               const WatchPayload& watch) {
+  if (watch) watch(kind, {}, bytes);
   for (std::size_t begin = 0; begin < bytes; begin += kAhead) {
     const std::size_t end = std::min(begin + kAhead, bytes);
-    const std::size_t words = (end + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
-    if (words > buffer_.size()) buffer_.resize(words);
-    std::vector<net::Completion> received((end - begin + kPiece - 1) / kPiece);
+    MakeRoom(end);
+    std::deque<net::Completion> received((end - begin + kPiece - 1) / kPiece);
     for (std::size_t i = 0; i < received.size(); ++i) {
       const std::size_t at = begin + i * kPiece;
       connection_->Receive({.type = kFrame, .tag = kTag},
                            Buffer().subspan(at, std::min(kPiece, end - at)),
                            received[i].ForReceive());
     }
-    PACELINE_TRY(Await(received, deadline));
+    PACELINE_TRY(Await(received, deadline, [&](std::size_t pieces) {
+      if (watch) watch(kind, Buffer().first(std::min(begin + pieces * kPiece, end)), bytes);
+    }));
   }
   return {};
 }
 
-// In the shared memory. Where it is to be is the other side's claim.
-Result<std::span<const std::byte>> Channel::FindPayload(std::uint64_t offset, std::uint64_t bytes) {
+Result<std::span<const std::byte>> Channel::ReceiveShared(MessageKind kind, std::uint64_t offset,
+                                                          std::uint64_t bytes, Deadline deadline,
+                                                          const WatchPayload& watch) {
   if (offset % sizeof(std::uint64_t) != 0 || offset > incoming_.size() ||
       bytes > incoming_.size() - offset) {
     Close();
     return Status::Error(Code::kProtocol, "a message outside of the shared memory");
   }
-  const auto payload =
+  const auto shared =
       incoming_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
-  if (!copies_incoming_) return payload;
-  buffer_.resize(std::max(buffer_.size(),
-                          (payload.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t)));
-  std::memcpy(buffer_.data(), payload.data(), payload.size());
-  return std::span<const std::byte>(Buffer().first(payload.size()));
+  std::span<const std::byte> payload = shared;
+  if (copies_incoming_) {
+    MakeRoom(shared.size());
+    payload = Buffer().first(shared.size());
+  }
+  if (watch) watch(kind, {}, shared.size());
+  // Piece by piece, so that whoever watches finds in the cache what was copied.
+  const auto take = [&](std::size_t step) {
+    const std::size_t end = std::min((step + 1) * kSharedStep, shared.size());
+    for (std::size_t at = step * kSharedStep; at < end; at += kPiece) {
+      const std::size_t count = std::min(kPiece, end - at);
+      if (copies_incoming_) std::memcpy(&Buffer()[at], &shared[at], count);
+      if (watch) watch(kind, payload.first(at + count), shared.size());
+    }
+  };
+  std::deque<net::Completion> steps((shared.size() - 1) / kSharedStep);
+  for (net::Completion& step : steps) {
+    connection_->Receive({.type = kFrame, .tag = kTag}, {}, step.ForReceive());
+  }
+  take(0);
+  PACELINE_TRY(Await(steps, deadline, take));
+  return payload;
 }
 
 // Memory is lent until the last completion, whatever happens.
-Status Channel::Await(std::span<net::Completion> frames, Deadline deadline) {
+Status Channel::Await(std::deque<net::Completion>& frames, Deadline deadline,
+                      const std::function<void(std::size_t)>& each) {
   Status status;
+  std::size_t ended_well = 0;
   for (net::Completion& frame : frames) {
     Status one = frame.Wait(status.ok() ? deadline : kNoDeadline);
     if (one.code() == Code::kTimeout && status.ok()) {
@@ -195,6 +277,7 @@ Status Channel::Await(std::span<net::Completion> frames, Deadline deadline) {
       frame.WaitWithoutDeadline();
     }
     if (status.ok()) status = one;
+    if (status.ok() && each) each(++ended_well);
   }
   return status;
 }

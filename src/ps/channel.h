@@ -4,7 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/mutex.h"
@@ -45,6 +48,17 @@ enum class Sharing {
 
 // Payloads up to this length always travel in the frame of the head.
 inline constexpr std::size_t kInlineBytes = std::size_t{64} << 10;
+// Of a longer one in shared memory the other side hears every so many bytes.
+inline constexpr std::size_t kSharedStep = std::size_t{4} << 20;
+
+// Says that the first `bytes` of a payload are written: rising numbers, the last is its length.
+using Written = std::function<void(std::size_t bytes)>;
+// Writes a payload while it is sent.
+using WritePayload = std::function<Status(const Written&)>;
+// Sees a payload longer than kInlineBytes arrive: first nothing of it, then more with each call, at
+// an address that may change. `bytes` is how long it will be.
+using WatchPayload =
+    std::function<void(MessageKind kind, std::span<const std::byte> so_far, std::size_t bytes)>;
 
 // Messages of any length over a connection, cut into frames: docs/wire.md. One thread receives;
 // any may send, one message after the other.
@@ -68,19 +82,30 @@ class Channel {
   // the channel is closed: kTimeout.
   Status Send(MessageKind kind, std::span<const std::byte> payload,
               Deadline deadline = kNoDeadline);
+  // The same with a payload that is written meanwhile, so that the other side is busy with its
+  // beginning. An error of `write` is returned: nothing was sent if it had written nothing, else
+  // the channel is closed. Other messages wait.
+  Status SendWhileWritten(MessageKind kind, std::span<const std::byte> payload,
+                          const WritePayload& write, Deadline deadline = kNoDeadline);
   // For few bytes; does not wait until they are sent.
   void SendSmall(MessageKind kind, const Status& status, std::span<const std::byte> payload);
 
   // kProtocol for what Send() cannot have sent.
-  Result<Message> Receive(Deadline deadline = kNoDeadline);
+  Result<Message> Receive(Deadline deadline = kNoDeadline, const WatchPayload& watch = nullptr);
   // Whoever waits, now or later, gets kAborted.
   void Close();
   bool closed() const { return closed_->load(); }
 
  private:
-  Status Await(std::span<net::Completion> frames, Deadline deadline);
-  Status ReceivePayload(std::size_t bytes, Deadline deadline);
-  Result<std::span<const std::byte>> FindPayload(std::uint64_t offset, std::uint64_t bytes);
+  // Waits for all; tells `each` how many have ended well so far.
+  Status Await(std::deque<net::Completion>& frames, Deadline deadline,
+               const std::function<void(std::size_t)>& each = nullptr);
+  Status ReceivePayload(MessageKind kind, std::size_t bytes, Deadline deadline,
+                        const WatchPayload& watch);
+  Result<std::span<const std::byte>> ReceiveShared(MessageKind kind, std::uint64_t offset,
+                                                   std::uint64_t bytes, Deadline deadline,
+                                                   const WatchPayload& watch);
+  void MakeRoom(std::size_t bytes);  // in the buffer
   std::span<std::byte> Buffer() { return std::as_writable_bytes(std::span(buffer_)); }
 
   std::unique_ptr<net::Connection> connection_;

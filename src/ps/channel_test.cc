@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
 
-constexpr std::size_t kArea = std::size_t{1} << 20;
+constexpr std::size_t kArea = 2 * kSharedStep + 4096 + 120;
 constexpr std::uint64_t kTag = 0x5350;
 
 bool Inside(std::span<const std::byte> area, std::span<const std::byte> part) {
@@ -88,6 +88,98 @@ TEST_F(ChannelTest, WhatIsInSharedMemoryIsNotSent) {
     EXPECT_EQ(Inside(theirs_->bytes(), message->payload), sharing == Sharing::kIncomingInPlace);
     EXPECT_LT(wire.bytes_sent(), 1000U);
   }
+}
+
+// How much of a payload was there at each call, and whether it was right.
+struct Seen {
+  std::vector<std::size_t> bytes;
+  bool right = true;
+
+  WatchPayload Watch(std::span<const std::byte> expected) {
+    return [this, expected](MessageKind, std::span<const std::byte> so_far, std::size_t all) {
+      bytes.push_back(so_far.size());
+      right = right && all == expected.size() &&
+              std::ranges::equal(so_far, expected.first(so_far.size()));
+    };
+  }
+};
+
+// The sender goes on only when the receiver has seen what it wrote before.
+TEST_F(ChannelTest, APayloadIsSeenWhileItIsWritten) {
+  Channel left(std::move(left_));
+  for (const bool shared : {false, true}) {
+    for (const Sharing sharing : {Sharing::kIncomingCopied, Sharing::kIncomingInPlace}) {
+      ShareWith(&left, sharing);
+      std::vector<std::byte> own(2 * kSharedStep + 80);
+      const std::span<std::byte> payload =
+          shared ? ours_->bytes().subspan(4096, own.size()) : std::span(own);
+      std::vector<std::byte> expected(payload.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = std::byte(i * 7 % 251);
+      Seen seen;
+      std::promise<void> has_begun;
+      auto received = std::async(std::launch::async, [&] {
+        return right_->Receive(kNoDeadline, [&, watch = seen.Watch(expected)](
+                                                MessageKind kind, auto so_far, std::size_t all) {
+          watch(kind, so_far, all);
+          if (seen.bytes.size() == 2) has_begun.set_value();
+        });
+      });
+      const auto write = [&](std::size_t begin, std::size_t end) {
+        std::ranges::copy(std::span(expected).subspan(begin, end - begin), &payload[begin]);
+      };
+      const Status sent =
+          left.SendWhileWritten(MessageKind::kPush, payload, [&](const Written& written) {
+            write(0, kSharedStep);
+            written(kSharedStep);
+            has_begun.get_future().wait();
+            write(kSharedStep, payload.size());
+            written(payload.size());
+            return Status();
+          });
+      ASSERT_THAT(sent, IsOk());
+      const auto message = received.get();
+      ASSERT_THAT(message, IsOk());
+      EXPECT_TRUE(std::ranges::equal(message->payload, expected));
+      EXPECT_TRUE(seen.right);
+      EXPECT_EQ(seen.bytes.front(), 0U);
+      EXPECT_EQ(seen.bytes.back(), payload.size());
+      EXPECT_TRUE(std::ranges::is_sorted(seen.bytes));
+    }
+  }
+}
+
+TEST_F(ChannelTest, WhatCannotBeWrittenIsNotSentOrEndsTheChannel) {
+  Channel left(std::move(left_));
+  const std::vector<std::byte> payload(kInlineBytes + 8);
+  const Status none = Status::Error(Code::kTimeout, "nothing to send");
+  EXPECT_THAT(
+      left.SendWhileWritten(MessageKind::kPull, payload, [&](const Written&) { return none; }),
+      StatusIs(Code::kTimeout, _));
+  ASSERT_THAT(left.Send(MessageKind::kPull, std::span(payload).first(3)), IsOk());
+  const auto message = right_->Receive();
+  ASSERT_THAT(message, IsOk());
+  EXPECT_EQ(message->payload.size(), 3U);
+  EXPECT_THAT(left.SendWhileWritten(MessageKind::kPull, payload,
+                                    [&](const Written& written) {
+                                      written(8);
+                                      return none;
+                                    }),
+              StatusIs(Code::kTimeout, _));
+  EXPECT_FALSE(right_->Receive().ok());
+}
+
+TEST_F(ChannelTest, AClaimWhoseEndIsNotAnnouncedIsNotAccepted) {
+  ShareWith(nullptr, Sharing::kIncomingCopied);
+  auto received = std::async(std::launch::async, [&] { return right_->Receive(); });
+  std::vector<std::byte> head(24);
+  wire::StoreLittle(head.data(), static_cast<std::uint16_t>(MessageKind::kPush));
+  wire::StoreLittle(head.data() + 4, std::uint32_t{1});
+  wire::StoreLittle(head.data() + 8, std::uint64_t{kSharedStep + 8});
+  net::Completion sent;
+  left_->Send(wire::FrameType::kData, kTag, head, sent.ForSend());
+  ASSERT_THAT(sent.Wait(kNoDeadline), IsOk());
+  left_->Leave();
+  EXPECT_FALSE(received.get().ok());
 }
 
 TEST_F(ChannelTest, AClaimAtTheEndOfTheMemoryIsAccepted) {

@@ -1,6 +1,7 @@
 #include "ps/client.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -47,14 +48,38 @@ std::span<const float> GatherRows(const TablePart& part, std::span<const std::si
   return memory;
 }
 
-void ScatterDense(std::span<const float> from, std::span<const DensePiece> pieces,
-                  std::span<float> all) {
-  for (const DensePiece& piece : pieces) {
-    const auto count = static_cast<std::size_t>(piece.count);
-    std::ranges::copy(from.first(count), all.begin() + static_cast<std::ptrdiff_t>(piece.begin));
-    from = from.subspan(count);
+// Copies the dense floats of one server's answer to where they belong, as they arrive.
+class DenseScatter {
+ public:
+  // They begin after `before` bytes of the answer.
+  DenseScatter(std::span<const DensePiece> pieces, std::size_t before, std::span<float> all)
+      : pieces_(pieces), before_(before), all_(all) {}
+
+  // `answer` grows with each call; nothing: another one begins.
+  void See(std::span<const std::byte> answer) {
+    if (answer.empty()) done_ = 0;
+    if (answer.size() <= before_) return;
+    const std::size_t there = (answer.size() - before_) / sizeof(float);
+    const auto* const dense = reinterpret_cast<const float*>(answer.data() + before_);
+    std::size_t begin = 0;  // of the piece
+    for (const DensePiece& piece : pieces_) {
+      const std::size_t end = begin + static_cast<std::size_t>(piece.count);
+      const std::size_t first = std::max(begin, done_), last = std::min(end, there);
+      if (first < last) {
+        std::memcpy(&all_[static_cast<std::size_t>(piece.begin) + first - begin], dense + first,
+                    (last - first) * sizeof(float));
+      }
+      begin = end;
+    }
+    done_ = there;
   }
-}
+
+ private:
+  const std::span<const DensePiece> pieces_;
+  const std::size_t before_;
+  const std::span<float> all_;
+  std::size_t done_ = 0;  // floats
+};
 
 }  // namespace
 
@@ -195,7 +220,15 @@ Result<PullAnswer> Client::Pull(const PullRequest& request) {
     PACELINE_TRY(links_[i]->Ask(MessageKind::kPull, AsBytes(EncodePull(call))));
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    PACELINE_TRY(links_[i]->Await([&](std::span<const std::byte> payload) -> Status {
+    const std::size_t dense_floats =
+        request.dense.empty() ? 0 : static_cast<std::size_t>(DenseFloatsOf(i));
+    DenseScatter dense(pieces_[i],
+                       kPulledHeadBytes + (parts[i].floats - dense_floats) * sizeof(float),
+                       request.dense);
+    const auto watch = [&](MessageKind, std::span<const std::byte> so_far, std::size_t) {
+      if (dense_floats > 0) dense.See(so_far);
+    };
+    const auto use = [&](std::span<const std::byte> payload) -> Status {
       PACELINE_ASSIGN(const Pulled pulled, DecodePulled(payload, parts[i].floats));
       std::span<const float> floats = pulled.floats;
       for (std::size_t t = 0; t < request.rows.size(); ++t) {
@@ -203,11 +236,12 @@ Result<PullAnswer> Client::Pull(const PullRequest& request) {
         Scatter(floats, parts[i].shares[t], dim, request.rows[t].out);
         floats = floats.subspan(parts[i].shares[t].ids.size() * dim);
       }
-      if (!request.dense.empty()) ScatterDense(floats, pieces_[i], request.dense);
+      if (dense_floats > 0) dense.See(payload);
       answer.version = std::min(answer.version, pulled.numbers.version);
       answer.pushes[i] = pulled.numbers.pushes;
       return {};
-    }));
+    };
+    PACELINE_TRY(links_[i]->Await(use, watch));
   }
   return answer;
 }

@@ -1,6 +1,7 @@
 #include "ps/dense_store.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernel/optimizer.h"
 
@@ -44,7 +45,15 @@ std::size_t DenseStore::MemoryBytes() const {
 
 void DenseStore::Assign(std::span<const float> values) { WritePlane(0, 0, values); }
 
-void DenseStore::Read(std::span<float> out) const { ReadPlane(0, 0, out); }
+void DenseStore::Read(std::span<float> out, const std::function<void(std::size_t)>& copied) const {
+  constexpr std::size_t kPieceFloats = std::size_t{256} << 10;
+  const MutexLock lock(mutex_);
+  for (std::size_t begin = 0; begin < out.size(); begin += kPieceFloats) {
+    const std::size_t count = std::min(kPieceFloats, out.size() - begin);
+    std::memcpy(&out[begin], &planes_[0][begin], count * sizeof(float));
+    if (copied) copied(begin + count);
+  }
+}
 
 void DenseStore::ReadAndKeep(std::uint64_t trainer, std::span<float> out) {
   const MutexLock lock(mutex_);

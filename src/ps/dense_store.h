@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -26,7 +27,8 @@ class DenseStore {
   std::size_t MemoryBytes() const;
 
   void Assign(std::span<const float> values);
-  void Read(std::span<float> out) const;
+  // Tells `copied`, if there is one, how many are copied as it goes on.
+  void Read(std::span<float> out, const std::function<void(std::size_t)>& copied = nullptr) const;
   // Keeps what was read for Compensated().
   void ReadAndKeep(std::uint64_t trainer, std::span<float> out);
 

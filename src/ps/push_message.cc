@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
+#include "kernel/reduce.h"
 #include "ps/message_fields.h"
+#include "wire/endian.h"
 
 namespace paceline::ps {
 
@@ -14,7 +17,9 @@ using internal::kAlignment, internal::Padded;
 
 constexpr std::uint32_t kLast = 1, kDeltas = 2;
 constexpr std::size_t kHeaderBytes = 56, kTableHeaderBytes = 16;
+constexpr std::size_t kDenseCountAt = 40;  // in the header
 constexpr std::uint32_t kMaxTables = 4096;
+constexpr std::size_t kPieceFloats = std::size_t{256} << 10;  // are written or seen at once
 
 bool SameBits(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
@@ -65,6 +70,11 @@ MessageBytes EncodePush(const Push& push) {
 }
 
 void EncodePush(const Push& push, std::span<std::byte> message) {
+  EncodePush(push, message, [](std::size_t) {});
+}
+
+void EncodePush(const Push& push, std::span<std::byte> message,
+                const std::function<void(std::size_t)>& written) {
   internal::FieldWriter writer(message);
   writer.Number(push.lease);
   writer.Number(push.batch);
@@ -81,8 +91,14 @@ void EncodePush(const Push& push, std::span<std::byte> message) {
     writer.Array(part.ids);
     writer.Array(part.values);
   }
-  writer.Array(push.dense);
+  for (std::span<const float> left = push.dense; !left.empty();) {
+    const std::size_t count = std::min(kPieceFloats, left.size());
+    writer.Array(left.first(count));
+    left = left.subspan(count);
+    if (!left.empty()) written(message.size() - Padded(left.size_bytes()));
+  }
   writer.Finish();
+  written(message.size());
 }
 
 Result<Push> DecodePush(std::span<const std::byte> bytes) {
@@ -108,6 +124,26 @@ Result<Push> DecodePush(std::span<const std::byte> bytes) {
     return Status::Error(Code::kProtocol, "a push that no trainer has written");
   }
   return push;
+}
+
+void ArrivingPush::See(std::span<const std::byte> so_far, std::size_t bytes) {
+  if (so_far.empty()) *this = {};
+  complete_ = so_far.size() == bytes;
+  if (so_far.size() < kHeaderBytes) return;
+  const auto count = wire::LoadLittle<std::uint64_t>(so_far.data() + kDenseCountAt);
+  if (bytes % kAlignment != 0 || count > (bytes - kHeaderBytes) / sizeof(float)) {
+    finite_ = false;  // whoever decodes it refuses it
+    return;
+  }
+  const std::size_t floats = static_cast<std::size_t>(count);
+  const std::size_t begin = bytes - Padded(floats * sizeof(float));
+  const std::size_t first = seen_ <= begin ? 0 : (seen_ - begin) / sizeof(float);
+  const std::size_t end =
+      so_far.size() <= begin ? 0 : std::min(floats, (so_far.size() - begin) / sizeof(float));
+  seen_ = so_far.size();
+  if (first >= end) return;
+  const auto* const dense = reinterpret_cast<const float*>(so_far.data() + begin);
+  finite_ = finite_ && std::isfinite(kernel::SquaredNorm({dense + first, end - first}));
 }
 
 }  // namespace paceline::ps

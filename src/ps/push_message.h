@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -48,10 +49,26 @@ inline std::span<const std::byte> AsBytes(const MessageBytes& message) {
 std::size_t EncodedBytes(const Push& push);  // a multiple of 8
 // `message` has that size and an address divisible by 8.
 void EncodePush(const Push& push, std::span<std::byte> message);
+// The same; says every now and then, and at the end, how many bytes are written.
+void EncodePush(const Push& push, std::span<std::byte> message,
+                const std::function<void(std::size_t)>& written);
 MessageBytes EncodePush(const Push& push);
 
 // The spans of the result point into `bytes`, which must lie on an address divisible by 8.
 // kProtocol for anything that EncodePush cannot have written.
 Result<Push> DecodePush(std::span<const std::byte> bytes);
+
+// Looks at the dense floats of a push while its message arrives, when they are in the cache.
+class ArrivingPush {
+ public:
+  // `so_far` grows with each call and begins with nothing; the message will have `bytes`.
+  void See(std::span<const std::byte> so_far, std::size_t bytes);
+  // Of the message that was seen last: all of them were seen and are finite. False says nothing.
+  bool DenseIsFinite() const { return complete_ && finite_; }
+
+ private:
+  std::size_t seen_ = 0;  // bytes
+  bool finite_ = true, complete_ = false;
+};
 
 }  // namespace paceline::ps

@@ -72,5 +72,56 @@ TEST(PushMessageTest, CountsThatDoNotFitAreRefusedBeforeMemoryIsTaken) {
   }
 }
 
+TEST(PushMessage, IsTheSameWhenSomebodyIsToldHowFarItIs) {
+  const std::vector<float> dense(700'001, 0.5F);
+  const Push push{.lease = 3, .dense = dense};
+  const MessageBytes whole = EncodePush(push);
+  MessageBytes told(whole.size());
+  const auto bytes = std::as_writable_bytes(std::span(told));
+  std::vector<std::size_t> written;
+  EncodePush(push, bytes, [&](std::size_t count) {
+    written.push_back(count);
+    EXPECT_TRUE(std::ranges::equal(bytes.first(count), AsBytes(whole).first(count)));
+  });
+  EXPECT_GT(written.size(), 1U);
+  EXPECT_TRUE(std::ranges::is_sorted(written));
+  EXPECT_EQ(written.back(), bytes.size());
+}
+
+// Pieces of a size that divides nothing.
+bool SeenAsFinite(std::span<const std::byte> message) {
+  ArrivingPush arriving;
+  for (std::size_t end = 0; end < message.size(); end += 1021) {
+    arriving.See(message.first(end), message.size());
+    EXPECT_FALSE(arriving.DenseIsFinite()) << "before its end";
+  }
+  arriving.See(message, message.size());
+  return arriving.DenseIsFinite();
+}
+
+TEST(ArrivingPush, SeesEveryDenseFloat) {
+  const std::vector<std::int64_t> ids{4, 9};
+  const std::vector<float> rows{1, 2, 3, 4, 5, 6};
+  std::vector<float> dense(2501, 0.5F);
+  const auto message = [&] { return EncodePush({.tables = {{0, 3, ids, rows}}, .dense = dense}); };
+  EXPECT_TRUE(SeenAsFinite(AsBytes(message())));
+  for (const std::size_t place : {0, 1, 254, 255, 256, 1300, 2499, 2500}) {
+    dense[place] = std::numeric_limits<float>::infinity();
+    EXPECT_FALSE(SeenAsFinite(AsBytes(message()))) << place;
+    dense[place] = 0.5F;
+  }
+  EXPECT_TRUE(SeenAsFinite(AsBytes(message()))) << "nothing is left of what was seen before";
+}
+
+TEST(ArrivingPush, SaysNothingAboutWhatNoTrainerWrites) {
+  const std::vector<float> dense(20, 0.5F);
+  MessageBytes message = EncodePush({.dense = dense});
+  EXPECT_FALSE(SeenAsFinite(AsBytes(message).first(AsBytes(message).size() - 4)));
+  for (const std::uint64_t count : {21ULL, 22ULL, 1ULL << 40, ~0ULL}) {
+    message[5] = count;
+    EXPECT_FALSE(SeenAsFinite(AsBytes(message))) << count;
+  }
+}
+
 }  // namespace
 }  // namespace paceline::ps

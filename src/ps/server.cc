@@ -31,7 +31,10 @@ class Session {
 
   void Serve() {
     for (;;) {
-      const auto message = channel_->Receive();
+      const auto message = channel_->Receive(
+          kNoDeadline, [&](MessageKind kind, std::span<const std::byte> so_far, std::size_t bytes) {
+            if (kind == MessageKind::kPush) arriving_.See(so_far, bytes);
+          });
       if (!message.ok()) return;  // the trainer comes back, or is done
       const Status served = Handle(*message);
       if (!served.ok()) channel_->SendSmall(message->kind, served, {});
@@ -82,7 +85,9 @@ class Session {
   }
 
   Status Push(std::span<const std::byte> payload) {
-    PACELINE_ASSIGN(const ServerCore::Pushed pushed, core_.Push(payload));
+    const bool was_seen = payload.size() > kInlineBytes;
+    PACELINE_ASSIGN(const ServerCore::Pushed pushed,
+                    core_.Push(payload, was_seen && arriving_.DenseIsFinite()));
     const std::vector<std::byte> name(payload.begin(), payload.begin() + kPushNameBytes);
     core_.WhenDurable(pushed.record, [channel = channel_, name](const Status& status) {
       channel->SendSmall(MessageKind::kPush, status, name);
@@ -114,16 +119,31 @@ class Session {
       free = free.subspan(count);
     }
     request.dense = free;
+    return AnswerPull(request, std::as_writable_bytes(answer));
+  }
+
+  // Dense floats are on their way while the next ones are copied.
+  Status AnswerPull(const PullRequest& request, std::span<std::byte> answer) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
-    const auto pulled = core_.Pull(
-        request, [&] { return channel_->closed() || std::chrono::steady_clock::now() >= until; });
-    if (!pulled.ok() && pulled.status().code() == Code::kAborted) {
-      return Status::Error(Code::kTimeout, "not all trainers have come so far");
-    }
-    PACELINE_TRY(pulled.status());
-    const auto bytes = std::as_writable_bytes(answer);
-    WritePulledHead(bytes, {pulled->version, pulled->pushes[0]});
-    return channel_->Send(MessageKind::kPull, bytes);
+    const auto stopped = [&] {
+      return channel_->closed() || std::chrono::steady_clock::now() >= until;
+    };
+    const std::size_t before_dense = answer.size() - request.dense.size_bytes();
+    return channel_->SendWhileWritten(
+        MessageKind::kPull, answer, [&](const Written& written) -> Status {
+          const auto pulled =
+              core_.Pull(request, stopped, [&](const PullAnswer& numbers, std::size_t floats) {
+                WritePulledHead(answer, {numbers.version, numbers.pushes[0]});
+                written(before_dense + floats * sizeof(float));
+              });
+          if (!pulled.ok() && pulled.status().code() == Code::kAborted) {
+            return Status::Error(Code::kTimeout, "not all trainers have come so far");
+          }
+          PACELINE_TRY(pulled.status());
+          WritePulledHead(answer, {pulled->version, pulled->pushes[0]});
+          written(answer.size());
+          return {};
+        });
   }
 
   Status PullChanged(std::span<const std::byte> payload) {
@@ -153,6 +173,7 @@ class Session {
   JobSpec spec_;                  // once configured
   std::size_t dense_floats_ = 0;  // of this server, likewise
   std::vector<float> answer_;
+  ArrivingPush arriving_;
 };
 
 }  // namespace

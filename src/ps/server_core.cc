@@ -94,7 +94,8 @@ Status ServerCore::Impl::Initialise(std::span<const float> dense) {
   return AwaitDurable(record);
 }
 
-Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> message) {
+Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> message,
+                                                  bool dense_is_finite) {
   PACELINE_ASSIGN(ps::Push push, DecodePush(message));
   const MutexLock writing(writer_);
   PACELINE_ASSIGN(ServerValues* const values, Ready());
@@ -112,7 +113,7 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> mes
                                        push.lease, progress_.version()));
     }
   }
-  PACELINE_TRY(values->Check(push));
+  PACELINE_TRY(values->Check(push, dense_is_finite));
   // What is logged is what is applied: pulls, which delays depend on, are not in the log.
   std::vector<float> compensated;
   MessageBytes compensated_message;
@@ -210,7 +211,8 @@ Status ServerCore::Impl::Await(const PullRequest& request, const std::function<b
 }
 
 Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
-                                          const std::function<bool()>& stopped) {
+                                          const std::function<bool()>& stopped,
+                                          const DenseCopied& copied) {
   PACELINE_ASSIGN(ServerValues* const values, Ready());
   if (request.min_version > 0 && values->spec().trainers == 0) {
     return Status::Error(Code::kInvalidArgument,
@@ -223,10 +225,13 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
     answer.version = progress_.version();
     answer.pushes = {AppliedPushes()};
   }
-  PACELINE_TRY(values->Pull(request));
   // Who computes a round of trainers that wait for each other needs exactly the state before it.
   const bool repeats = values->spec().apply == ps::Apply::kTogether &&
                        request.touch == Touch::kTrain && answer.version == request.min_version + 1;
+  const bool tells = copied && !repeats;  // what it is told does not change any more
+  PACELINE_TRY(values->Pull(request, [&](std::size_t floats) {
+    if (tells) copied(answer, floats);
+  }));
   if (repeats && !values->RestoreBefore(request.min_version, request)) {
     PACELINE_LOG(Warning, "trainer {} repeats round {} with values that have it already",
                  request.trainer, request.min_version);
@@ -292,15 +297,17 @@ ServerCore::~ServerCore() = default;
 const ServerRecovery& ServerCore::recovery() const { return impl_->recovery(); }
 Status ServerCore::Configure(const JobSpec& spec) { return impl_->Configure(spec); }
 Status ServerCore::Initialise(std::span<const float> dense) { return impl_->Initialise(dense); }
-Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message) {
-  return impl_->Push(message);
+Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message,
+                                            bool dense_is_finite) {
+  return impl_->Push(message, dense_is_finite);
 }
 void ServerCore::WhenDurable(std::uint64_t record, std::function<void(const Status&)> done) {
   impl_->WhenDurable(record, std::move(done));
 }
 Result<PullAnswer> ServerCore::Pull(const PullRequest& request,
-                                    const std::function<bool()>& stopped) {
-  return impl_->Pull(request, stopped);
+                                    const std::function<bool()>& stopped,
+                                    const DenseCopied& copied) {
+  return impl_->Pull(request, stopped, copied);
 }
 Result<ChangedRows> ServerCore::PullChanged(std::uint64_t trainer, std::uint32_t table,
                                             std::uint64_t call) {

@@ -93,13 +93,18 @@ class ServerCore {
   // `message` is of EncodePush, on an address divisible by 8, and free after the call. A push that
   // came before is a duplicate and changes nothing. kProtocol, kInvalidArgument: refused, nothing
   // changed. kUnavailable before Configure() and Initialise().
-  Result<Pushed> Push(std::span<const std::byte> message);
+  // `dense_is_finite`: whoever received the message has seen that (ArrivingPush).
+  Result<Pushed> Push(std::span<const std::byte> message, bool dense_is_finite = false);
   // Calls `done` once, when the record is durable or never will be.
   void WhenDurable(std::uint64_t record, std::function<void(const Status&)> done);
 
   // `request.dense` has this server's floats. PullAnswer::pushes has one number. kAborted when
   // Interrupt() was called or `stopped` says so while it waits for the version.
-  Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped);
+  // While the dense floats are copied, the last part of a pull, `copied` may be told how many are
+  // there, with what will be returned.
+  using DenseCopied = std::function<void(const PullAnswer& answer, std::size_t floats)>;
+  Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
+                          const DenseCopied& copied = nullptr);
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
 

@@ -29,8 +29,9 @@ class ServerCore::Impl {
 
   Status Configure(const JobSpec& spec);
   Status Initialise(std::span<const float> dense);
-  Result<Pushed> Push(std::span<const std::byte> message);
-  Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped);
+  Result<Pushed> Push(std::span<const std::byte> message, bool dense_is_finite);
+  Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
+                          const DenseCopied& copied);
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
   ServerStatus StatusNow() const;

@@ -93,11 +93,13 @@ Result<ServerLink::Opened> ServerLink::Introduce(std::unique_ptr<net::Connection
   PACELINE_ASSIGN(const auto numbers, DecodeNumbers(answer.payload, 1));
   opened.initialised = numbers[0] != 0;
   if (!options_.shared_memory) return opened;
-  const std::size_t dense = use == MemoryUse::kToServer ? 2 * options_.dense_bytes  // one waits
-                                                        : options_.dense_bytes;
-  PACELINE_ASSIGN(opened.memory,
-                  OfferMemory(*opened.channel, use, dense + kMemoryForRows, deadline));
+  PACELINE_ASSIGN(opened.memory, OfferMemory(*opened.channel, use, MemoryBytes(use), deadline));
   return opened;
+}
+
+std::size_t ServerLink::MemoryBytes(MemoryUse use) const {
+  const std::size_t pushes = use == MemoryUse::kToServer ? 2 : 1;  // one waits
+  return pushes * options_.dense_bytes + kMemoryForRows;
 }
 
 // The server may be another process than before.
@@ -151,9 +153,10 @@ Status ServerLink::ReopenAndAsk() {
                          steady_clock::now() + options_.away);
 }
 
-Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>& use) {
+Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>& use,
+                         const WatchPayload& watch) {
   for (;;) {
-    auto answer = requests_->Receive(steady_clock::now() + options_.away);
+    auto answer = requests_->Receive(steady_clock::now() + options_.away, watch);
     Status status = answer.ok() ? answer->status : answer.status();
     if (status.ok() && answer->kind != asked_) {
       status = Status::Error(Code::kProtocol, "an answer to another question");
@@ -207,14 +210,32 @@ Status ServerLink::Push(const ps::Push& push) {
     while (failure_.ok() && (next = TakeRoom(bytes)).bytes.empty()) changed_.wait(mutex_);
     if (!failure_.ok()) return failure_;
   }
-  EncodePush(push, next.bytes);
   next.lease = push.lease;
   next.batch = push.batch;
-  const MutexLock lock(mutex_);
-  outstanding_bytes_ += bytes;
-  outstanding_.push_back(std::move(next));
-  changed_.notify_all();
+  WriteAndQueue(push, std::move(next));
   return {};
+}
+
+// A long push is sent while its end is written.
+void ServerLink::WriteAndQueue(const ps::Push& push, Outstanding next) {
+  const auto written = std::make_shared<std::size_t>(0);
+  next.written = written;
+  EncodePush(push, next.bytes, [&](std::size_t bytes) {
+    const MutexLock lock(mutex_);
+    const bool is_first = *written == 0;
+    *written = bytes;
+    if (is_first) {
+      outstanding_bytes_ += next.bytes.size();
+      outstanding_.push_back(std::move(next));
+    }
+    changed_.notify_all();
+  });
+}
+
+std::size_t ServerLink::AwaitWritten(const Outstanding& push, std::size_t before) {
+  const MutexLock lock(mutex_);
+  while (*push.written <= before) changed_.wait(mutex_);
+  return *push.written;
 }
 
 Status ServerLink::Flush() {
@@ -228,11 +249,17 @@ void ServerLink::RunPushes(const std::stop_token& stop) {
     const auto opened = Open(MemoryUse::kToServer);
     if (!opened.ok()) return Break(opened.status(), true);
     Channel& channel = *opened->channel;
+    // Memory that is used again costs less than memory that each push takes anew.
+    std::shared_ptr<net::SharedMemory> own;
+    if (!opened->memory) {
+      auto made = net::SharedMemory::Create(MemoryBytes(MemoryUse::kToServer));
+      if (made.ok()) own = std::make_shared<net::SharedMemory>(std::move(*made));
+    }
     {
       const MutexLock lock(mutex_);
       if (stop.stop_requested()) return;
       pushes_ = opened->channel;
-      memory_ = opened->memory;
+      memory_ = opened->memory ? opened->memory : std::move(own);
       ring_ = RingSpace(memory_ ? AreaOf(*memory_).size() : 0);
       broken_ = false;
       sent_ = 0;
@@ -257,8 +284,16 @@ void ServerLink::SendPushes(Channel& channel, const std::stop_token& stop) {
       if (broken_ || stop.stop_requested()) return;
       next = outstanding_[sent_++];
     }
-    const Status sent =
-        channel.Send(MessageKind::kPush, next.bytes, steady_clock::now() + options_.away);
+    const Status sent = channel.SendWhileWritten(
+        MessageKind::kPush, next.bytes,
+        [&](const Written& written) {
+          for (std::size_t bytes = 0; bytes < next.bytes.size();) {
+            bytes = AwaitWritten(next, bytes);
+            written(bytes);
+          }
+          return Status();
+        },
+        steady_clock::now() + options_.away);
     if (!sent.ok()) return Break(sent, !MayComeBack(sent));
   }
 }

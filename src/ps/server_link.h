@@ -56,17 +56,20 @@ class ServerLink {
   // Sends a request, to be followed by one Await(): requests to several servers run beside each
   // other. `use` gets the answer's payload.
   Status Ask(MessageKind kind, std::span<const std::byte> request);
-  Status Await(const std::function<Status(std::span<const std::byte>)>& use);
+  // `watch`, if there is one, sees it arrive; more than once if the server goes away meanwhile.
+  Status Await(const std::function<Status(std::span<const std::byte>)>& use,
+               const WatchPayload& watch = nullptr);
 
-  // Queues a push; waits while the window, or the shared memory, is full.
+  // Queues a push; waits while the window, or the memory for pushes, is full.
   Status Push(const ps::Push& push);
   Status Flush();
 
  private:
   struct Outstanding {
     std::span<std::byte> bytes;
-    std::shared_ptr<const void> owner;  // of the bytes: a vector, or memory shared with the server
+    std::shared_ptr<const void> owner;  // of the bytes: a vector, or `memory_`
     std::uint64_t lease = 0, batch = 0;
+    std::shared_ptr<std::size_t> written;  // so many of the bytes; guarded by `mutex_`
   };
 
   ServerLink(net::Loop& loop, const LinkOptions& options) : loop_(loop), options_(options) {}
@@ -78,6 +81,7 @@ class ServerLink {
   Result<Opened> Open(MemoryUse use);
   Result<Opened> Introduce(std::unique_ptr<net::Connection> connection, MemoryUse use,
                            Deadline deadline) const;
+  std::size_t MemoryBytes(MemoryUse use) const;
   Status CheckNothingLost(const Opened& opened, bool had_values, Deadline deadline);
   Status ReopenAndAsk();
   void RunPushes(const std::stop_token& stop);
@@ -85,6 +89,9 @@ class ServerLink {
   void ReceiveAcks(Channel& channel);
   Status OnAck(const Message& message);
   void Break(const Status& why, bool for_good);
+  void WriteAndQueue(const ps::Push& push, Outstanding next);
+  // Returns when more than `before` is written, with how much.
+  std::size_t AwaitWritten(const Outstanding& push, std::size_t before);
   bool Full() const PACELINE_REQUIRES(mutex_);
   // Bytes for a push; empty while there is no room.
   Outstanding TakeRoom(std::size_t bytes) PACELINE_REQUIRES(mutex_);
@@ -114,7 +121,8 @@ class ServerLink {
   bool broken_ PACELINE_GUARDED_BY(mutex_) = false;  // this connection
   Status failure_ PACELINE_GUARDED_BY(mutex_);       // for good
   std::shared_ptr<Channel> pushes_ PACELINE_GUARDED_BY(mutex_);
-  // Of this connection. Pushes that wait in the memory of an earlier one stay there and are sent.
+  // For pushes, shared with the server if it is on this host. Of this connection: pushes that wait
+  // in the memory of an earlier one stay there and are sent.
   std::shared_ptr<net::SharedMemory> memory_ PACELINE_GUARDED_BY(mutex_);
   RingSpace ring_ PACELINE_GUARDED_BY(mutex_);
   std::stop_source stop_;  // ends attempts to connect

@@ -94,7 +94,7 @@ Status ServerValues::CheckPart(const TablePart& part) const {
   return CheckFinite(part.values, NameOf(part.table));
 }
 
-Status ServerValues::Check(const Push& push) const {
+Status ServerValues::Check(const Push& push, bool dense_is_finite) const {
   if (!std::isfinite(push.learning_rate)) {
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("a push with learning rate {}", push.learning_rate));
@@ -116,7 +116,7 @@ Status ServerValues::Check(const Push& push) const {
     return Protocol(fmt::format("a push with {} dense floats: this server has {}",
                                 push.dense.size(), dense_.floats()));
   }
-  return CheckFinite(push.dense, "dense");
+  return dense_is_finite ? Status() : CheckFinite(push.dense, "dense");
 }
 
 Status ServerValues::Apply(const Push& push) {
@@ -189,7 +189,8 @@ Status ServerValues::Admit(const AdmittedRows& rows) {
   return {};
 }
 
-Status ServerValues::Pull(const PullRequest& request) {
+Status ServerValues::Pull(const PullRequest& request,
+                          const std::function<void(std::size_t)>& copied) {
   for (const RowsWanted& wanted : request.rows) {
     PACELINE_TRY(CheckTable(wanted.table));
     PACELINE_TRY(CheckIds(wanted.table, wanted.ids));
@@ -205,7 +206,7 @@ Status ServerValues::Pull(const PullRequest& request) {
   if (keeps) {
     dense_.ReadAndKeep(request.trainer, request.dense);
   } else {
-    dense_.Read(request.dense);
+    dense_.Read(request.dense, copied);
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,7 +46,8 @@ class ServerValues {
 
   // kProtocol for what does not fit the job or this server; kInvalidArgument for a number that is
   // not finite: one would spread over all trainers.
-  Status Check(const Push& push) const;
+  // `dense_is_finite`: somebody has looked already.
+  Status Check(const Push& push, bool dense_is_finite = false) const;
 
   // A push of one trainer, or the sum of a round when the job's trainers are applied together.
   // After an error a part is applied.
@@ -57,8 +59,9 @@ class ServerValues {
   Result<std::vector<AdmittedRows>> KeepAdmitted(PushSum& sum);
   Status Admit(const AdmittedRows& rows);
 
-  // Fills what `request` asks for and does not wait.
-  Status Pull(const PullRequest& request);
+  // Fills what `request` asks for and does not wait. Dense floats come last; `copied`, if there is
+  // one, is told how many are there.
+  Status Pull(const PullRequest& request, const std::function<void(std::size_t)>& copied = nullptr);
 
   // Of jobs whose trainers are applied together: remembers what `sum`, the sum of round `round`, is
   // about to change. A trainer that dies between its pushes to two servers has to repeat that round
