@@ -40,8 +40,19 @@ Result<net::Endpoint> ChooseBind(const ServerRunOptions& options) {
   return net::ParseEndpoint(json["endpoint"].get<std::string>());
 }
 
+// What was applied, for the audit: finished below, and [lease, batches, finished] behind.
+std::string LeasesText(const ps::PushLedger& ledger) {
+  std::string text;
+  for (const auto& [lease, progress] : ledger.open()) {
+    text += fmt::format("{}[{},{},{}]", text.empty() ? "" : ",", lease, progress.next,
+                        progress.finished ? 1 : 0);
+  }
+  return "[" + text + "]";
+}
+
+// `last`: nothing is applied after it.
 Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoint,
-                   const ps::ServerStatus& status, const Clock& clock) {
+                   const ps::ServerStatus& status, bool last, const Clock& clock) {
   return WriteTextFile(
       ServerStatusFile(options.run, options.index),
       JsonObject()
@@ -62,6 +73,9 @@ Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoin
               .Add("log_bytes", status.log_bytes)
               .Add("snapshots", status.snapshots)
               .AddRaw("staleness", fmt::format("[{}]", fmt::join(status.staleness.counts, ",")))
+              .Add("finished_below", status.ledger.finished_below())
+              .AddRaw("leases", LeasesText(status.ledger))
+              .Add("last", last)
               .Text() +
           "\n");
 }
@@ -109,7 +123,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   auto next_report = std::chrono::steady_clock::now();
   while (!options.stopped()) {
     if (std::chrono::steady_clock::now() >= next_report) {
-      PACELINE_TRY(WriteReport(options, endpoint, core->StatusNow(), clock));
+      PACELINE_TRY(WriteReport(options, endpoint, core->StatusNow(), /*last=*/false, clock));
       next_report = std::chrono::steady_clock::now() + kBetweenReports;
     }
     if (core->WantsSnapshot()) PACELINE_TRY(core->Snapshot());
@@ -117,7 +131,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   }
   server.reset();  // no push comes in between
   if (core->StatusNow().configured) PACELINE_TRY(core->Snapshot());
-  return WriteReport(options, endpoint, core->StatusNow(), clock);
+  return WriteReport(options, endpoint, core->StatusNow(), /*last=*/true, clock);
 }
 
 }  // namespace paceline::job
