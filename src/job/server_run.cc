@@ -100,6 +100,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   PACELINE_TRY(MakeFolder(folder));
   PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(folder, clock));
   disk::PosixFileSystem files;
+  net::Loop loop;  // outlives the core, whose acknowledgements go through its connections
   // Loading ends with a snapshot, and whoever starts this server again says the same again.
   PACELINE_ASSIGN(const auto snapshots, ps::ListSnapshots(files, folder));
   const auto load_from = snapshots.empty() ? options.load_from : std::vector<std::string>();
@@ -114,7 +115,6 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
                                                          .hot_bytes = options.hot_bytes}));
   TellRecovery(core->recovery());
   PACELINE_ASSIGN(const net::Endpoint bind, ChooseBind(options));
-  net::Loop loop;
   PACELINE_ASSIGN(
       auto server,
       ps::Server::Start(loop, *core,

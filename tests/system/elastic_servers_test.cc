@@ -133,7 +133,7 @@ TEST_F(ElasticServersTest, AServerThatStaysAwayEndsTheRun) {
     SCOPED_TRACE(away);
     const CommandResult result = RunPaceline(
         ElasticTraining(dir_ / away, {"--server-away", away, "--server-timeout", "0.5",
-                                      "--restarts", "0", "--chaos", "stop=server:0@step60:60s"}));
+                                      "--restarts", "0", "--chaos", "stop=server:0@step60:4s"}));
     EXPECT_EQ(result.state.code, 75) << result.err;
     EXPECT_THAT(result.err, HasSubstr("server 0"));
   }
