@@ -24,8 +24,8 @@ struct LeaseTakerOptions {
   net::Secret secret = net::Secret::Open();
   std::string fingerprint;    // of everything that must be equal on all trainers
   std::uint64_t samples = 0;  // of the run
-  std::chrono::milliseconds join_timeout{20'000};
-  std::chrono::milliseconds patience{600'000};  // with a coordinator that stays away
+  std::chrono::milliseconds join_timeout{10'000};  // when it has ended there is nothing to join
+  std::chrono::milliseconds patience{600'000};     // with a coordinator that stays away
 };
 
 // A trainer's place in a run whose trainers come and go and do not wait for each other: it borrows

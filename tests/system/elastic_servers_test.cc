@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr auto kDeadline = std::chrono::seconds(240);  // only against hanging
-constexpr std::uint64_t kElasticSteps = 240;
+constexpr std::uint64_t kElasticSteps = 400;
 
 // Samples of one trainer's batch, of which a step has two.
 std::vector<std::string> ElasticTraining(const std::string& run,
@@ -77,8 +77,8 @@ TEST_F(ElasticServersTest, TrainersDieJoinAndLeaveAndNoSampleIsLostOrRepeated) {
   const std::string run = dir_ / "run";
   const CommandResult result = RunPaceline(ElasticTraining(
       run, {"--start-workers", "1", "--chaos",
-            "join=@step20,kill=trainer:0@step50,kill=coordinator@step80,leave=trainer:1@step110,"
-            "kill=server:1@step130,join=@step150,kill=trainer:1@step180"}));
+            "join=@step20,kill=trainer:0@step60,kill=coordinator@step120,leave=trainer:1@step180,"
+            "kill=server:1@step200,join=@step220"}));
   EXPECT_THAT(result.err, HasSubstr("after the chaos: audit: exactly once: OK"));
   EXPECT_THAT(result.err, HasSubstr("trainer 0 was ended by SIGKILL; starting it again"));
   const nlohmann::json audit = ExpectExactlyOnce(result, run);
