@@ -88,7 +88,7 @@ TEST_F(ElasticServersTest, TrainersDieJoinAndLeaveAndNoSampleIsLostOrRepeated) {
 
 TEST_F(ElasticServersTest, AStoppedRunGoesOnWithItsLeases) {
   const std::string run = dir_ / "run";
-  Subprocess child = StartPaceline(ElasticTraining(run, {"--steps", "4000"}));
+  Subprocess child = StartPaceline(ElasticTraining(run, {"--steps", "1500"}));
   const std::string events = run + "/events.jsonl";
   while (!std::filesystem::exists(events) ||
          ReadFile(events).find("\"type\": \"step\"") == std::string::npos) {
@@ -100,12 +100,12 @@ TEST_F(ElasticServersTest, AStoppedRunGoesOnWithItsLeases) {
   ASSERT_THAT(state, IsOk());
   EXPECT_EQ(state->code, 0) << rest->out;
   EXPECT_EQ(AuditOf(run)["ended"], "interrupted");
-  EXPECT_THAT(RunPaceline({"train", "--resume", "--run", run, "--steps", "5000"}).err,
+  EXPECT_THAT(RunPaceline({"train", "--resume", "--run", run, "--steps", "2000"}).err,
               HasSubstr("samples"));
   const CommandResult resumed = RunPaceline({"train", "--resume", "--run", run, "--json"});
   EXPECT_EQ(resumed.state.code, 0) << resumed.err;
   EXPECT_EQ(AuditOf(run)["ended"], "complete");
-  EXPECT_EQ(AuditOf(run)["pushes"], 8000);
+  EXPECT_EQ(AuditOf(run)["pushes"], 3000);
 }
 
 // Both trainers get the samples that the stopped server acknowledges later.
