@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "algo/table_partition.h"
 #include "algo/table_row.h"
 #include "base/log.h"
 #include "base/thread.h"
