@@ -161,6 +161,9 @@ void AddServers(CLI::App& app, TrainConfig& config) {
                     "Hot rows of each table of a server on rocksdb");
   group->add_option("--server-timeout", config.server_timeout,
                     "Seconds that trainers wait for a server that is away");
+  group->add_option("--server-away", config.server_away,
+                    "wait, or stale: meanwhile trainers of modes async and half-async go on with "
+                    "the values that they pulled last, until too many pushes wait");
   HideZeroDefaults(*group);
 }
 

@@ -146,14 +146,36 @@ TEST(ParseTrainArguments, TheFlagsOfRecipesReadBackUnchanged) {
 }
 
 TEST(ParseTrainArguments, TheFlagsOfServersReadBackUnchanged) {
-  const auto original =
-      ParseTrainArguments({"vgg16-small", "--strategy",        "ps",      "--mode",
-                           "ssp",         "--servers",         "3",       "--wal",
-                           "always",      "--staleness",       "4",       "--wal-group-ms",
-                           "5",           "--table-store",     "rocksdb", "--geo-steps",
-                           "6",           "--table-memory-mb", "7",       "--merge",
-                           "8",           "--restarts",        "9",       "--delay-compensation",
-                           "0.25",        "--server-timeout",  "1.5",     "--pull-ahead"});
+  const auto original = ParseTrainArguments({"vgg16-small",
+                                             "--strategy",
+                                             "ps",
+                                             "--mode",
+                                             "ssp",
+                                             "--servers",
+                                             "3",
+                                             "--wal",
+                                             "always",
+                                             "--staleness",
+                                             "4",
+                                             "--wal-group-ms",
+                                             "5",
+                                             "--table-store",
+                                             "rocksdb",
+                                             "--geo-steps",
+                                             "6",
+                                             "--table-memory-mb",
+                                             "7",
+                                             "--merge",
+                                             "8",
+                                             "--restarts",
+                                             "9",
+                                             "--delay-compensation",
+                                             "0.25",
+                                             "--server-timeout",
+                                             "1.5",
+                                             "--pull-ahead",
+                                             "--server-away",
+                                             "stale"});
   ASSERT_THAT(original, IsOk());
   EXPECT_EQ(original->config.servers, 3);
   ExpectReadsBack(original->config);

@@ -20,7 +20,9 @@ namespace {
 Status Coordinate(const job::TrainConfig& rules, job::CoordinatorRunOptions options) {
   PACELINE_ASSIGN(const auto secret, job::ReadSecret(::getenv));
   if (secret) options.secret = *secret;
+  const std::uint64_t lease_samples = options.membership.lease_samples;
   options.membership = job::ElasticRules(rules);
+  options.membership.lease_samples = lease_samples;
   job::InstallStopSignals();
   options.stopped = [] { return job::StopRequested() != 0; };
   PACELINE_TRY(job::RunDirectory(options.run).Create());  // where the log goes
@@ -53,6 +55,9 @@ int RunCoordinator(const std::vector<std::string>& arguments) {
   app.add_option("--dead-timeout", rules.dead_timeout, "Seconds until a silent worker is given up");
   app.add_option("--elastic-timeout", rules.elastic_timeout,
                  "Seconds to wait with fewer than MIN workers; then exit 14");
+  app.add_option(
+      "--lease-samples", options.membership.lease_samples,
+      "Workers do not step together (--strategy ps): lend them so many samples at a time");
   app.add_flag("--new-workers", options.new_workers,
                "Do not wait for the workers of the last view: they are gone");
   app.footer(

@@ -32,6 +32,8 @@ std::string CutFault(const std::vector<job::ChaosEvent>& chaos, std::uint64_t sl
   return "";
 }
 
+}  // namespace
+
 std::vector<std::string> CoordinatorCommand(const job::TrainConfig& config, bool restarted) {
   std::vector<std::string> argv{
       ExecutableDirectory() + "/paceline",
@@ -54,7 +56,6 @@ std::vector<std::string> CoordinatorCommand(const job::TrainConfig& config, bool
   return argv;
 }
 
-// After injected faults the run has to prove itself.
 Status AuditAfterChaos(const std::string& run) {
   PACELINE_ASSIGN(const job::LoadedRun loaded, job::LoadRun(run));
   PACELINE_ASSIGN(const job::AuditReport audit, job::Audit(loaded));
@@ -67,8 +68,6 @@ Status AuditAfterChaos(const std::string& run) {
   fmt::print(stderr, "paceline train: after the chaos: audit: exactly once: OK\n");
   return {};
 }
-
-}  // namespace
 
 Result<int> LaunchElastic(const job::TrainConfig& config, const std::vector<std::string>& worker) {
   PACELINE_TRY(PrepareRunDirectory(config));

@@ -4,11 +4,14 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "base/clock.h"
 #include "fused/training_run.h"
+#include "job/lease_taker.h"
 #include "job/progress.h"
 #include "job/server_access.h"
 #include "job/stop_signal.h"
@@ -18,15 +21,26 @@ namespace paceline::cli {
 
 namespace {
 
-Result<job::RunSummary> Train(const job::TrainConfig& config, const job::LaunchEnvironment& launch,
-                              const fused::RunEnvironment& environment) {
-  if (!config.UsesServers()) return fused::TrainLocally(config, environment);
+// Nothing when another trainer keeps the records.
+Result<std::optional<job::RunSummary>> Train(const job::TrainConfig& config,
+                                             const job::LaunchEnvironment& launch,
+                                             const fused::RunEnvironment& environment) {
+  if (!config.UsesServers()) {
+    PACELINE_ASSIGN(job::RunSummary summary, fused::TrainLocally(config, environment));
+    return std::optional(std::move(summary));
+  }
   net::Loop loop;
-  auto summary = fused::TrainWithServers(
-      config, environment, {.rank = launch.rank.value(), .world = launch.world},
-      [&](const ps::JobSpec& job) {
-        return job::ConnectToServers(loop, config, launch, job, ::getenv);
-      });
+  fused::ServerAccess access{.place = {.rank = launch.rank.value(), .world = launch.world},
+                             .connect = [&](const ps::JobSpec& job) {
+                               return job::ConnectToServers(loop, config, launch, job, ::getenv);
+                             }};
+  if (config.Elastic()) {
+    access.join = [&](const std::string& fingerprint, std::uint64_t samples) {
+      return job::JoinLender(config, launch, {.fingerprint = fingerprint, .samples = samples},
+                             environment.clock, ::getenv);
+    };
+  }
+  auto summary = fused::TrainWithServers(config, environment, access);
   if (!summary.ok()) return summary.status().Wrap(fmt::format("trainer {}", launch.rank.value()));
   return summary;
 }
@@ -40,6 +54,14 @@ void KeepFreedMemory() {
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
+std::string GroupText(const job::TrainConfig& config, const job::LaunchEnvironment& launch) {
+  if (!config.UsesServers()) return "";
+  const std::string trainers =
+      config.Elastic() ? fmt::format("{} trainers", config.WorkersText())
+                       : fmt::format("trainer {} of {}", launch.rank.value(), launch.world);
+  return fmt::format("{}, {} server(s), {}", trainers, launch.servers.size(), config.mode);
+}
+
 }  // namespace
 
 Result<int> TrainFused(job::TrainConfig config, const job::LaunchEnvironment& launch) {
@@ -47,18 +69,16 @@ Result<int> TrainFused(job::TrainConfig config, const job::LaunchEnvironment& la
   KeepFreedMemory();
   job::InstallStopSignals();
   ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
-  const bool leads = launch.rank == Rank(0);
+  // In an elastic run anybody may come to lead, and show where the run is.
+  const bool shows = !config.quiet && (launch.rank == Rank(0) || config.Elastic());
   const fused::RunEnvironment environment{
       .clock = SystemClock(),
       .stop_signal = job::StopRequested,
-      .progress = config.quiet || !leads ? job::ProgressStyle::kOff : job::DetectProgressStyle(),
+      .progress = shows ? job::DetectProgressStyle() : job::ProgressStyle::kOff,
       .config_text = ToToml(config),
-      .group = config.UsesServers()
-                   ? fmt::format("trainer {} of {}, {} server(s), {}", launch.rank.value(),
-                                 launch.world, launch.servers.size(), config.mode)
-                   : ""};
-  PACELINE_ASSIGN(const job::RunSummary summary, Train(config, launch, environment));
-  if (leads) fmt::print("{}", config.json ? summary.Json() + "\n" : summary.Text());
+      .group = GroupText(config, launch)};
+  PACELINE_ASSIGN(const auto summary, Train(config, launch, environment));
+  if (summary) fmt::print("{}", config.json ? summary->Json() + "\n" : summary->Text());
   return 0;
 }
 

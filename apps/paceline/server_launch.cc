@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -16,12 +17,14 @@
 #include "disk/run_lock.h"
 #include "job/chaos.h"
 #include "job/endpoint.h"
+#include "job/lease_taker.h"
 #include "job/placement.h"
 #include "job/run_dir.h"
 #include "job/server_folders.h"
 #include "job/server_launcher.h"
 #include "job/worker_environment.h"
 #include "net/secret.h"
+#include "paceline/elastic_launch.h"
 #include "paceline/local_launch.h"
 
 namespace paceline::cli {
@@ -62,11 +65,17 @@ std::map<std::string, std::string> ServerEnvironment(const net::Secret& secret) 
   return environment;
 }
 
-Status RefuseElastic(const job::TrainConfig& config) {
-  if (!config.Elastic()) return {};
-  return Status::Error(Code::kInvalidArgument,
-                       "with --strategy ps the launcher starts a fixed number of --workers, not " +
-                           config.WorkersText());
+// Some hundred pushes of a trainer, but of a short run so little that all trainers get some.
+std::uint64_t LeaseSamples(const job::TrainConfig& config) {
+  constexpr std::uint64_t kMostPushes = 256, kLeasesOfATrainer = 16;
+  const std::uint64_t steps = config.mode == "half-async" ? config.merge
+                              : config.mode == "geo"      ? config.geo_steps
+                                                          : 1;
+  const std::uint64_t push = steps * static_cast<std::uint64_t>(config.batch);
+  const std::uint64_t pushes = PlannedSteps(config) * config.GlobalBatch() / push;
+  const std::uint64_t each =
+      pushes / (kLeasesOfATrainer * static_cast<std::uint64_t>(config.workers));
+  return push * std::clamp<std::uint64_t>(each, 1, kMostPushes);
 }
 
 job::ChildSpec TrainerChild(const std::vector<std::string>& trainer,
@@ -87,11 +96,13 @@ job::ChildSpec TrainerChild(const std::vector<std::string>& trainer,
 
 Result<int> LaunchWithServers(const job::TrainConfig& config,
                               const std::vector<std::string>& trainer) {
-  PACELINE_TRY(RefuseElastic(config));
   const auto trainers = static_cast<std::uint64_t>(config.workers);
   const auto servers = static_cast<std::uint64_t>(config.servers);
   PACELINE_ASSIGN(const auto chaos,
-                  job::ParseServerChaos(config.chaos, trainers, servers, PlannedSteps(config)));
+                  job::ParseServerChaos(config.chaos, {.trainers = trainers,
+                                                       .servers = servers,
+                                                       .steps = PlannedSteps(config),
+                                                       .elastic = config.Elastic()}));
   PACELINE_TRY(PrepareRunDirectory(config));
   const job::RunDirectory servers_directory(job::RunDirectory(config.run).ServersDirectory());
   PACELINE_TRY(servers_directory.Create());
@@ -107,14 +118,16 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
   std::map<std::string, std::string> environment = job::WorkerEnvironment(::getenv);
   environment["PACELINE_SECRET"] = secret.ToHex();
 
-  job::ServerLaunchOptions options{.run = config.run,
-                                   .servers = servers,
-                                   .trainers = trainers,
-                                   .restarts = config.restarts,
-                                   .quiet = config.quiet,
-                                   .chaos = chaos,
-                                   .inherit_first_stderr = ::isatty(2) == 1,
-                                   .server_grace = kLastSnapshot};
+  job::ServerLaunchOptions options{
+      .run = config.run,
+      .servers = servers,
+      .trainers = trainers,
+      .start_trainers = static_cast<std::uint64_t>(config.start_workers),
+      .restarts = config.restarts,
+      .quiet = config.quiet,
+      .chaos = chaos,
+      .inherit_first_stderr = ::isatty(2) == 1 && !config.Elastic(),
+      .server_grace = kLastSnapshot};
   options.server = [&](std::uint64_t index, const std::string& bind) {
     const std::string place = bind.empty() ? "127.0.0.1:0" : bind;
     auto command = ServerCommand(ExecutableDirectory(), config, index, servers, place);
@@ -125,21 +138,42 @@ Result<int> LaunchWithServers(const job::TrainConfig& config,
                           .label = fmt::format("server {}", index),
                           .rank = Rank(trainers + index)};
   };
-  options.trainer = [&](std::uint64_t rank, const std::vector<std::string>& endpoints) {
+  options.trainer = [&](std::uint64_t rank, const job::ServerLaunchOptions::Places& places) {
     const job::LaunchEnvironment launch{.source = "paceline",
                                         .rank = Rank(rank),
                                         .world = trainers,
                                         .local_rank = rank,
                                         .local_world = trainers,
-                                        .servers = endpoints};
-    return TrainerChild(trainer, placement.workers[rank], launch, environment);
+                                        .coordinator = places.coordinator,
+                                        .servers = places.servers};
+    job::ChildSpec child = TrainerChild(trainer, placement.workers[rank], launch, environment);
+    child.plain_stdout = config.Elastic();  // whoever leads prints the summary
+    const bool complete = config.Elastic() && places.coordinator.empty();
+    if (complete) child.environment[job::kRunComplete] = "1";
+    return child;
   };
-  return job::RunServerLauncher(options);
+  if (config.Elastic()) {
+    options.coordinator = [&](bool restarted) {
+      job::ChildSpec child{.argv = CoordinatorCommand(config, restarted),
+                           .environment = environment,
+                           .label = "coordinator",
+                           .rank = Rank(trainers + servers)};
+      child.argv.insert(child.argv.end(),
+                        {"--lease-samples", std::to_string(LeaseSamples(config))});
+      return child;
+    };
+  }
+  auto code = job::RunServerLauncher(options);
+  if (code.ok() && *code == 0 && !chaos.empty()) PACELINE_TRY(AuditAfterChaos(config.run));
+  return code;
 }
 
 Result<int> LaunchWithServersOnHosts(const job::TrainConfig& config, job::LaunchPlan plan,
                                      const ServersOnHosts& how) {
-  PACELINE_TRY(RefuseElastic(config));
+  if (config.Elastic()) {
+    return Status::Error(Code::kInvalidArgument,
+                         "on hosts the number of --workers is fixed, not " + config.WorkersText());
+  }
   if (!config.chaos.empty()) {
     return Status::Error(Code::kInvalidArgument, "--chaos works on one machine, not on hosts");
   }

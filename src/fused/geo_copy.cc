@@ -51,7 +51,7 @@ Result<GeoCopy> GeoCopy::Begin(ps::Store& store, const ps::JobSpec& spec, const 
   }
   ps::PullRequest request{.trainer = options.trainer};
   request.dense = copy.dense_.x;
-  PACELINE_TRY(store.Pull(request).status());
+  PACELINE_TRY(copy.Pull(request));
   copy.dense_.y = copy.dense_.x;
   return copy;
 }
@@ -67,7 +67,7 @@ Status GeoCopy::Fetch(const sparse::SparseBatch& batch) {
       std::vector<float> values(missing.size() * table.dim);
       ps::PullRequest request{.trainer = options_.trainer};
       request.rows = {{static_cast<std::uint32_t>(t), missing, values}};
-      PACELINE_TRY(store_->Pull(request).status());
+      PACELINE_TRY(Pull(request));
       for (const std::int64_t id : missing) table.slots.emplace(id, table.slots.size());
       table.x.insert(table.x.end(), values.begin(), values.end());
       table.y.insert(table.y.end(), values.begin(), values.end());
@@ -127,16 +127,25 @@ void GeoCopy::Apply(const sparse::SparseBatch& batch, std::span<const float> den
   }
 }
 
-Status GeoCopy::Exchange(std::uint64_t number) {
-  PACELINE_TRY(Push(number));
+Status GeoCopy::Exchange(std::uint64_t number, bool last) {
+  PACELINE_TRY(Push(number, last));
   PACELINE_TRY(store_->Flush());  // what is pulled below has it
   for (std::uint32_t table = 0; table < tables_.size(); ++table) PACELINE_TRY(PullRows(table));
   return dense_.x.empty() ? Status() : PullDense();
 }
 
-Status GeoCopy::Push(std::uint64_t number) {
-  ps::Push push{
-      .lease = options_.trainer, .batch = number, .deltas = true, .trainers = options_.trainers};
+Status GeoCopy::Pull(const ps::PullRequest& request) {
+  PACELINE_ASSIGN(const ps::PullAnswer answer, store_->Pull(request));
+  if (!answer.pushes.empty()) pushes_ = answer.pushes.front();
+  return {};
+}
+
+Status GeoCopy::Push(std::uint64_t number, bool last) {
+  ps::Push push{.lease = options_.lease,
+                .batch = number,
+                .last = last,
+                .deltas = true,
+                .trainers = options_.trainers};
   std::vector<std::vector<float>> deltas(tables_.size());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     Table& table = tables_[t];
@@ -186,7 +195,7 @@ Status GeoCopy::PullAllRows(std::uint32_t t) {
   std::vector<float> values(table.x.size());
   ps::PullRequest request{.trainer = options_.trainer, .touch = ps::Touch::kPeek};
   request.rows = {{t, ids, values}};
-  PACELINE_TRY(store_->Pull(request).status());
+  PACELINE_TRY(Pull(request));
   TakeOver(values, table.x, table.y);
   return {};
 }
@@ -195,7 +204,7 @@ Status GeoCopy::PullDense() {
   std::vector<float> z(dense_.x.size());
   ps::PullRequest request{.trainer = options_.trainer};
   request.dense = z;
-  PACELINE_TRY(store_->Pull(request).status());
+  PACELINE_TRY(Pull(request));
   TakeOver(z, dense_.x, dense_.y);
   return {};
 }

@@ -25,8 +25,9 @@ namespace paceline::fused {
 class GeoCopy {
  public:
   struct Options {
-    std::uint64_t trainer = 0;
-    std::uint64_t trainers = 1;
+    std::uint64_t trainer = 0;   // to whom changed rows are told
+    std::uint64_t trainers = 1;  // who share the samples now
+    std::uint64_t lease = 0;     // names the pushes
   };
   // Takes the dense parameters and begins to be told about changed rows.
   static Result<GeoCopy> Begin(ps::Store& store, const ps::JobSpec& spec, const Options& options);
@@ -42,8 +43,10 @@ class GeoCopy {
              float learning_rate);
 
   // Gives the servers what was learned since the last time, as push `number`, and takes what others
-  // did.
-  Status Exchange(std::uint64_t number);
+  // did. `last`: no further push of this lease.
+  Status Exchange(std::uint64_t number, bool last = false);
+  // Of all trainers, applied when the servers were asked last.
+  std::uint64_t pushes() const { return pushes_; }
 
  private:
   struct Copies {
@@ -63,7 +66,8 @@ class GeoCopy {
 
   GeoCopy(ps::Store& store, const ps::JobSpec& spec, const Options& options);
   void Locate(const sparse::SparseBatch& batch, std::size_t table);
-  Status Push(std::uint64_t number);
+  Status Push(std::uint64_t number, bool last);
+  Status Pull(const ps::PullRequest& request);
   Status PullRows(std::uint32_t table);
   Status PullAllRows(std::uint32_t table);
   Status PullDense();
@@ -71,6 +75,7 @@ class GeoCopy {
   ps::Store* store_;
   const ps::JobSpec* spec_;
   Options options_;
+  std::uint64_t pushes_ = 0;
   Copies dense_;
   std::vector<Table> tables_;
   std::vector<sparse::TableRows> rows_;

@@ -27,7 +27,8 @@ class GeoCopyTest : public ::testing::Test {
   }
 
   GeoCopy Begin(std::uint64_t trainer) {
-    auto copy = GeoCopy::Begin(store_, spec_, {.trainer = trainer, .trainers = 2});
+    auto copy =
+        GeoCopy::Begin(store_, spec_, {.trainer = trainer, .trainers = 2, .lease = trainer});
     EXPECT_THAT(copy, IsOk());
     EXPECT_THAT(copy->Fetch(batch_), IsOk());
     return std::move(copy).value();

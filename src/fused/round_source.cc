@@ -104,7 +104,7 @@ Status RoundSource::Fetch(std::uint64_t round, job::PhaseTimes& phases) {
   // Of a round that is fetched ahead, the one before is still being computed.
   const std::uint64_t own = options_.ahead && round > options_.first_round ? round - 1 : round;
   ps::PullRequest request{
-      .trainer = share.rank, .min_version = MinVersion(round), .own_batches = own};
+      .trainer = share.lease, .min_version = MinVersion(round), .own_batches = own};
   request.rows = into.rows.Wanted();
   request.dense = into.dense;
   PACELINE_ASSIGN(into.pulled, store_.Pull(request));

@@ -24,6 +24,7 @@ class CountingStore : public ps::Store {
   Result<std::uint64_t> NextBatch(std::uint64_t) override { return std::uint64_t{0}; }
   Status Push(const ps::Push&, std::span<const std::uint64_t>) override { return {}; }
   Status Flush() override { return {}; }
+  std::uint64_t Acknowledged(std::uint64_t) override { return 0; }
   Result<ps::ChangedRows> PullChanged(std::uint64_t, std::uint32_t, std::uint64_t) override {
     return ps::ChangedRows{};
   }

@@ -13,8 +13,13 @@ Result<std::unique_ptr<RunLog>> RunLog::Open(const job::TrainConfig& config,
   return log;
 }
 
-std::unique_ptr<RunLog> RunLog::Silent(const RunEnvironment& environment) {
-  return std::unique_ptr<RunLog>(new RunLog("", environment.clock, job::ProgressStyle::kOff));
+std::unique_ptr<RunLog> RunLog::Silent(const job::TrainConfig& config,
+                                       const RunEnvironment& environment) {
+  return std::unique_ptr<RunLog>(new RunLog(config.run, environment.clock, environment.progress));
+}
+
+Status RunLog::Keep(const job::TrainConfig& config, const RunEnvironment& environment) {
+  return keeps_records() ? Status() : OpenDirectory(config, environment, Lock::kLauncher);
 }
 
 Status RunLog::OpenDirectory(const job::TrainConfig& config, const RunEnvironment& environment,

@@ -25,8 +25,8 @@ struct RunEnvironment {
   std::string group;        // who works together, for people; empty: a trainer alone
 };
 
-// The records of a run that its first trainer keeps: directory, lock, events, progress line. The
-// other trainers have one that writes nothing. Thread-compatible.
+// The records of a run that the trainer which leads keeps: directory, lock, events, progress line.
+// The other trainers have one that writes nothing. Thread-compatible.
 class RunLog {
  public:
   enum class Lock {
@@ -38,14 +38,20 @@ class RunLog {
   // not given, kAlreadyRunning when one is alive there.
   static Result<std::unique_ptr<RunLog>> Open(const job::TrainConfig& config,
                                               const RunEnvironment& environment, Lock lock);
-  static std::unique_ptr<RunLog> Silent(const RunEnvironment& environment);
+  // Writes nothing until Keep().
+  static std::unique_ptr<RunLog> Silent(const job::TrainConfig& config,
+                                        const RunEnvironment& environment);
+  // From now on it writes; whoever started the trainers holds the lock.
+  Status Keep(const job::TrainConfig& config, const RunEnvironment& environment);
 
   bool keeps_records() const { return events_.has_value(); }
   const job::RunDirectory& directory() const { return directory_; }
 
   void Record(const char* type, const JsonObject& fields);
   void Warn(const std::string& text);
-  void Note(const std::string& text) { progress_.Note(text); }
+  void Note(const std::string& text) {
+    if (keeps_records()) progress_.Note(text);
+  }
   job::Progress& progress() { return progress_; }
 
  private:

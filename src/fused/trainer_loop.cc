@@ -31,18 +31,26 @@ TrainerLoop::TrainerLoop(sparse::FusedModel& model, const ps::JobSpec& spec, ps:
       dense_gradient_(spec.DenseFloats()),
       dense_one_(dense_gradient_.size()) {}
 
+Status InitialiseParameters(const sparse::FusedModel& model, const ps::JobSpec& spec,
+                            ps::Store& store, std::uint64_t seed) {
+  std::vector<float> dense(spec.DenseFloats());
+  model.InitialiseDense(seed, dense);
+  return store.Initialise(dense).Wrap("the first values of the parameters");
+}
+
 Result<std::unique_ptr<TrainerLoop>> TrainerLoop::Open(sparse::FusedModel& model,
                                                        const ps::JobSpec& spec, ps::Store& store,
                                                        const Options& options, const Clock& clock) {
   std::unique_ptr<TrainerLoop> loop(new TrainerLoop(model, spec, store, options, clock));
-  std::vector<float> dense(spec.DenseFloats());
-  model.InitialiseDense(options.seed, dense);
-  PACELINE_TRY(store.Initialise(dense).Wrap("the first values of the parameters"));
   const TrainerShare& share = options.share;
-  PACELINE_ASSIGN(const std::uint64_t round, store.NextBatch(share.rank));
+  PACELINE_ASSIGN(const std::uint64_t next, store.NextBatch(share.lease));
+  const std::uint64_t round = std::min(next, share.Rounds());
   loop->steps_ = std::min(share.FirstStep(round), share.plan.Steps());
   if (options.mode == Mode::kGeo) {
-    PACELINE_ASSIGN(loop->geo_, GeoCopy::Begin(store, spec, {share.rank, share.world}));
+    PACELINE_ASSIGN(loop->geo_, GeoCopy::Begin(store, spec,
+                                               {.trainer = options.trainer,
+                                                .trainers = options.trainers,
+                                                .lease = share.lease}));
   }
   const std::size_t batches_per_step = share.RangesOf(0).size();
   loop->queue_ = std::make_unique<BatchQueue>(
@@ -50,7 +58,7 @@ Result<std::unique_ptr<TrainerLoop>> TrainerLoop::Open(sparse::FusedModel& model
   if (loop->geo_) return loop;
   // Servers compensate delays with what a trainer pulled last: that must be what it computed with.
   const bool ahead = options.pull_ahead && spec.delay_compensation == 0;
-  loop->rounds_ = std::make_unique<RoundSource>(model, dense.size(), store, *loop->queue_,
+  loop->rounds_ = std::make_unique<RoundSource>(model, spec.DenseFloats(), store, *loop->queue_,
                                                 RoundSource::Options{.mode = options.mode,
                                                                      .share = share,
                                                                      .first_round = round,
@@ -65,9 +73,11 @@ Result<StepOutcome> TrainerLoop::Next() { return geo_ ? NextGeoStep() : NextRoun
 Result<StepOutcome> TrainerLoop::NextRound() {
   const TrainerShare& share = options_.share;
   const std::uint64_t number = Round();
-  StepOutcome outcome{.learning_rate = algo::LearningRateAt(options_.schedule, steps_)};
+  StepOutcome outcome{.learning_rate =
+                          algo::LearningRateAt(options_.schedule, share.RunStep(steps_))};
   PACELINE_ASSIGN(PulledRound* const round, rounds_->Next(phases_));
   outcome.samples = round->samples;
+  if (!round->pulled.pushes.empty()) outcome.pushes = round->pulled.pushes.front();
   if (outcome.samples > 0) {
     // Synchronous gradients are added up by the servers: each is a part of the whole step's mean.
     const std::uint64_t whole =
@@ -107,10 +117,12 @@ sparse::StepLoss TrainerLoop::Compute(PulledRound& round, float scale) {
 Status TrainerLoop::PushRound(std::uint64_t number, double learning_rate, const PulledRound& round,
                               bool with_gradients) {
   const job::PhaseScope scope(clock_, phases_, job::Phase::kApply);
-  ps::Push push{.lease = options_.share.rank,
+  const TrainerShare& share = options_.share;
+  ps::Push push{.lease = share.lease,
                 .batch = number,
                 .learning_rate = static_cast<float>(learning_rate),
-                .trainers = options_.share.world};
+                .last = share.leased() && number + 1 == share.Rounds(),
+                .trainers = options_.trainers};
   if (with_gradients) {
     push.tables = round.rows.Gradients();
     push.dense = dense_gradient_;
@@ -124,9 +136,11 @@ Result<std::unique_ptr<sparse::SparseBatch>> TrainerLoop::TakeBatch() {
 }
 
 Result<StepOutcome> TrainerLoop::NextGeoStep() {
-  StepOutcome outcome{.learning_rate = algo::LearningRateAt(options_.schedule, steps_)};
+  const TrainerShare& share = options_.share;
+  StepOutcome outcome{.learning_rate =
+                          algo::LearningRateAt(options_.schedule, share.RunStep(steps_))};
   sparse::StepLoss sum;
-  const std::size_t batches = options_.share.RangesOf(0).size();
+  const std::size_t batches = share.RangesOf(0).size();
   for (std::size_t b = 0; b < batches; ++b) {
     PACELINE_ASSIGN(auto batch, TakeBatch());
     outcome.samples += batch->samples;
@@ -149,15 +163,17 @@ Result<StepOutcome> TrainerLoop::NextGeoStep() {
   outcome.loss = MeanOf(sum);
   const std::uint64_t round = Round();
   ++steps_;
-  if (steps_ == options_.share.EndStep(round)) {
+  if (steps_ == share.EndStep(round)) {
     const job::PhaseScope scope(clock_, phases_, job::Phase::kApply);
-    PACELINE_TRY(geo_->Exchange(round));
+    PACELINE_TRY(geo_->Exchange(round, share.leased() && Done()));
   }
   outcome.steps = steps_;
+  outcome.pushes = geo_->pushes();
   return outcome;
 }
 
 std::uint64_t TrainerLoop::VersionNow() const {
+  if (options_.share.leased()) return 0;
   if (Done()) return options_.share.Rounds();
   return options_.mode == Mode::kSync ? Round() : 0;
 }

@@ -26,8 +26,13 @@ struct StepOutcome {
   std::uint64_t samples = 0;  // computed by this trainer just now
   double loss = 0;            // mean of what the model counts: samples, or words
   double learning_rate = 0;
-  bool applied = true;  // false: the loss is not finite, and nothing was changed
+  std::uint64_t pushes = 0;  // of all trainers that were applied when its parameters were pulled
+  bool applied = true;       // false: the loss is not finite, and nothing was changed
 };
+
+// The first values of the dense parameters, unless the store has some.
+Status InitialiseParameters(const sparse::FusedModel& model, const ps::JobSpec& spec,
+                            ps::Store& store, std::uint64_t seed);
 
 // One trainer against a store, in any mode. Batches are prepared by a thread of their own, and rows
 // may be pulled by another; gradients are computed and pushed by the caller's. Begins with the
@@ -39,9 +44,10 @@ class TrainerLoop {
     Mode mode = Mode::kSync;
     TrainerShare share;
     algo::LearningRateSchedule schedule;
+    std::uint64_t trainer = 0;    // which of them this is
+    std::uint64_t trainers = 1;   // who share the samples
     std::uint64_t staleness = 0;  // kSsp: rounds ahead of the slowest trainer
     std::size_t prefetch = 2;     // steps prepared in advance
-    std::uint64_t seed = 0;       // of the first dense values
     // Pulls the next round while one is computed, where the mode allows it (RoundSource).
     bool pull_ahead = false;
   };
@@ -56,7 +62,7 @@ class TrainerLoop {
   Result<StepOutcome> Next();
 
   // Pushes of all trainers that the state has after this trainer's last step: what an evaluation
-  // waits for. 0 in modes without such a promise.
+  // waits for. 0 in modes without such a promise, and where nobody counts trainers.
   std::uint64_t VersionNow() const;
 
   job::PhaseTimes& phases() { return phases_; }

@@ -60,13 +60,15 @@ class Cluster {
     const TrainerShare share{.plan = plan,
                              .rank = rank,
                              .world = trainers_,
-                             .steps_per_round = StepsPerRound(config_, mode)};
+                             .steps_per_round = StepsPerRound(config_, mode),
+                             .lease = rank};
     auto loop = TrainerLoop::Open(model, spec_, store_,
                                   {.mode = mode,
                                    .share = share,
                                    .schedule = ScheduleOf(config_, plan.Steps()).value(),
+                                   .trainer = rank,
+                                   .trainers = trainers_,
                                    .staleness = config_.staleness,
-                                   .seed = config_.seed,
                                    .pull_ahead = pull_ahead},
                                   SystemClock());
     EXPECT_THAT(loop, IsOk());

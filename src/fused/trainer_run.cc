@@ -1,5 +1,6 @@
 #include "fused/trainer_run.h"
 
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <cmath>
@@ -10,7 +11,7 @@
 #include "base/log.h"
 #include "fused/evaluation.h"
 #include "fused/job_description.h"
-#include "fused/trainer_loop.h"
+#include "fused/run_steps.h"
 #include "kernel/hash.h"
 
 namespace paceline::fused {
@@ -47,19 +48,22 @@ class Run {
       : config_(config), environment_(environment), model_(model), context_(context), log_(log) {}
 
   Status Open();
-  Result<RunSummary> Train();
+  Result<std::optional<RunSummary>> Train();
 
  private:
-  bool Leads() const { return context_.place.rank == 0; }
   bool Stopping() const { return environment_.stop_signal() != 0; }
-  std::uint64_t Samples() const { return share_.SamplesAfter(loop_->steps()); }
+  // SIGTERM asks one trainer of an elastic run to leave it to the others.
+  bool Leaving() const { return context_.elastic && environment_.stop_signal() == SIGTERM; }
 
+  Status LeadIfDue();
   void RecordStart();
+  Result<bool> TrainOneRound();
   void RecordStep(const StepOutcome& outcome, std::uint64_t steps_before,
                   std::chrono::nanoseconds took, const job::PhaseTimes& phases);
   void ShowProgress();
   Status TrainUntilEnd();
-  Status AfterStep(const StepOutcome& outcome, std::uint64_t steps_before);
+  Status AfterStep(const StepOutcome& outcome, std::uint64_t steps_before,
+                   std::uint64_t samples_before);
   Status NoteSkippedStep(const StepOutcome& outcome);
   Status EvaluateNow();
   Status SaveNow();
@@ -73,10 +77,11 @@ class Run {
   const ModelWithData& model_;
   const TrainerContext& context_;
   RunLog& log_;
-  TrainerShare share_;
-  std::unique_ptr<TrainerLoop> loop_;
+  algo::BatchPlan plan_;
+  std::unique_ptr<RunSteps> steps_;
+  bool leads_ = false;  // keeps the records
 
-  std::uint64_t first_step_ = 0;  // of this process
+  std::uint64_t first_step_ = 0, first_samples_ = 0;  // of this process
   std::optional<std::uint64_t> saved_at_;
   std::uint64_t save_failures_ = 0;
   std::uint64_t skipped_ = 0, skipped_in_row_ = 0;
@@ -89,31 +94,31 @@ class Run {
 };
 
 Status Run::Open() {
-  PACELINE_ASSIGN(const Mode mode, ModeOf(config_));
-  PACELINE_ASSIGN(const algo::BatchPlan plan, PlanOf(config_, model_.model->dataset_size()));
-  PACELINE_ASSIGN(const auto schedule, ScheduleOf(config_, plan.Steps()));
-  share_ = {.plan = plan,
-            .rank = context_.place.rank,
-            .world = context_.place.world,
-            .steps_per_round = StepsPerRound(config_, mode)};
-  PACELINE_ASSIGN(loop_, TrainerLoop::Open(*model_.model, context_.spec, context_.store,
-                                           {.mode = mode,
-                                            .share = share_,
-                                            .schedule = schedule,
-                                            .staleness = config_.staleness,
-                                            .prefetch = static_cast<std::size_t>(config_.prefetch),
-                                            .seed = config_.seed,
-                                            .pull_ahead = context_.pull_ahead},
-                                           environment_.clock));
-  first_step_ = loop_->steps();
-  if (first_step_ > 0) log_.Note(fmt::format("going on at step {}", first_step_));
-  for (const std::string& warning : model_.warnings) log_.Warn(warning);
+  PACELINE_ASSIGN(plan_, PlanOf(config_, model_.model->dataset_size()));
+  PACELINE_TRY(InitialiseParameters(*model_.model, context_.spec, context_.store, config_.seed));
+  PACELINE_ASSIGN(steps_, OpenSteps(
+                              config_, *model_.model, plan_, context_,
+                              [this] { return Stopping(); }, environment_.clock));
+  first_step_ = steps_->steps();
+  first_samples_ = steps_->samples();
   return {};
 }
 
-Result<RunSummary> Run::Train() {
-  started_ = environment_.clock.Now();
+// The first trainer from the start; in an elastic run whoever is the oldest.
+Status Run::LeadIfDue() {
+  if (leads_ || !steps_->Leads()) return {};
+  leads_ = true;
+  PACELINE_TRY(log_.Keep(config_, environment_));
+  if (steps_->steps() > 0) log_.Note(fmt::format("going on at step {}", steps_->steps()));
+  for (const std::string& warning : model_.warnings) log_.Warn(warning);
   RecordStart();
+  return {};
+}
+
+Result<std::optional<RunSummary>> Run::Train() {
+  started_ = environment_.clock.Now();
+  PACELINE_LOG(Info, "training {} from step {} to {}, {}", config_.model, first_step_,
+               plan_.Steps(), environment_.group);
   const Status trained = TrainUntilEnd();
   log_.progress().Finish();
   // Whatever ended the training, the state is good: bad steps never reached it.
@@ -122,42 +127,54 @@ Result<RunSummary> Run::Train() {
     PACELINE_TRY(SaveNow().Wrap("the final snapshot"));
   }
   PACELINE_TRY(trained);
+  steps_->Close();
+  PACELINE_TRY(LeadIfDue());  // the one before may have died at the very end
+  if (!leads_ || Leaving()) return std::optional<RunSummary>();
   PACELINE_TRY(Finish());
-  return Summarize();
+  return std::optional(Summarize());
 }
 
 void Run::RecordStart() {
   log_.Record("start", JsonObject()
                            .Add("run", config_.run)
                            .Add("model", config_.model)
-                           .Add("step", loop_->steps())
-                           .Add("total_steps", share_.plan.Steps())
+                           .Add("step", steps_->steps())
+                           .Add("total_steps", plan_.Steps())
                            .Add("threads", config_.threads)
                            .Add("workers", config_.workers)
                            .Add("seed", config_.seed)
-                           .Add("dataset_size", share_.plan.dataset_size)
+                           .Add("dataset_size", plan_.dataset_size)
                            .Add("batch", config_.batch)
                            .Add("shards", config_.shards)
-                           .Add("total_samples", share_.plan.total_samples)
+                           .Add("total_samples", plan_.total_samples)
+                           .Add("push_steps", config_.UsesServers() ? steps_->steps_per_push() : 0)
+                           .Add("leased", context_.elastic)
                            .Add("group", environment_.group));
-  PACELINE_LOG(Info, "training {} from step {} to {} as trainer {} of {}", config_.model,
-               loop_->steps(), share_.plan.Steps(), context_.place.rank, context_.place.world);
 }
 
 Status Run::TrainUntilEnd() {
-  while (!loop_->Done() && !Stopping()) {
-    const Instant before = environment_.clock.Now();
-    const job::PhaseTimes phases_before = loop_->phases();
-    const std::uint64_t steps_before = loop_->steps();
-    auto next = loop_->Next();
+  for (bool more = true; more && !Stopping();) {
+    PACELINE_TRY(LeadIfDue());
+    auto trained = TrainOneRound();
     // The others stopped first: they will not push what this step waits for.
-    if (!next.ok() && next.status().code() == Code::kAborted && Stopping()) return {};
-    PACELINE_ASSIGN(const StepOutcome outcome, std::move(next));
-    const std::chrono::nanoseconds took = environment_.clock.Now() - before;
-    RecordStep(outcome, steps_before, took, loop_->phases().Since(phases_before));
-    PACELINE_TRY(AfterStep(outcome, steps_before));
+    if (!trained.ok() && trained.status().code() == Code::kAborted && Stopping()) return {};
+    PACELINE_ASSIGN(more, trained);
   }
   return {};
+}
+
+// False when there is none.
+Result<bool> Run::TrainOneRound() {
+  PACELINE_ASSIGN(const bool more, steps_->More());
+  if (!more) return false;
+  const Instant before = environment_.clock.Now();
+  const job::PhaseTimes phases_before = steps_->phases();
+  const std::uint64_t steps_before = steps_->steps(), samples_before = steps_->samples();
+  PACELINE_ASSIGN(const StepOutcome outcome, steps_->Next());
+  const std::chrono::nanoseconds took = environment_.clock.Now() - before;
+  RecordStep(outcome, steps_before, took, steps_->phases().Since(phases_before));
+  PACELINE_TRY(AfterStep(outcome, steps_before, samples_before));
+  return true;
 }
 
 void Run::RecordStep(const StepOutcome& outcome, std::uint64_t steps_before,
@@ -172,7 +189,7 @@ void Run::RecordStep(const StepOutcome& outcome, std::uint64_t steps_before,
   log_.Record("step", JsonObject()
                           .Add("step", outcome.steps)
                           .Add("steps", outcome.steps - steps_before)
-                          .Add("samples", Samples())
+                          .Add("samples", steps_->samples())
                           .Add("loss", outcome.loss)
                           .Add("lr", outcome.learning_rate)
                           .Add("applied", outcome.applied)
@@ -182,31 +199,31 @@ void Run::RecordStep(const StepOutcome& outcome, std::uint64_t steps_before,
 }
 
 void Run::ShowProgress() {
-  const auto steps = static_cast<double>(loop_->steps() - first_step_);
+  const auto steps = static_cast<double>(steps_->steps() - first_step_);
   const double seconds = std::max(ToSeconds(step_time_), 1e-9);
-  const auto new_samples = static_cast<double>(Samples() - share_.SamplesAfter(first_step_));
+  const auto new_samples = static_cast<double>(steps_->samples() - first_samples_);
   log_.progress().Update(
       {.model = config_.model,
-       .step = loop_->steps(),
-       .total_steps = share_.plan.Steps(),
-       .epoch = static_cast<double>(Samples()) / static_cast<double>(share_.plan.dataset_size),
+       .step = steps_->steps(),
+       .total_steps = plan_.Steps(),
+       .epoch = static_cast<double>(steps_->samples()) / static_cast<double>(plan_.dataset_size),
        .loss = recent_loss_,
        .accuracy = RunSummary::kNone,
        .samples_per_second = new_samples / seconds,
-       .seconds_left =
-           seconds / steps * static_cast<double>(share_.plan.Steps() - loop_->steps())});
+       .seconds_left = seconds / steps * static_cast<double>(plan_.Steps() - steps_->steps())});
 }
 
-Status Run::AfterStep(const StepOutcome& outcome, std::uint64_t steps_before) {
+Status Run::AfterStep(const StepOutcome& outcome, std::uint64_t steps_before,
+                      std::uint64_t samples_before) {
   PACELINE_TRY(NoteSkippedStep(outcome));
-  if (!Leads()) return {};
-  const std::uint64_t size = share_.plan.dataset_size;
-  const bool epoch_ended = share_.SamplesAfter(steps_before) / size != Samples() / size;
+  if (!leads_) return {};
+  const std::uint64_t size = plan_.dataset_size;
+  const bool epoch_ended = samples_before / size != steps_->samples() / size;
   const auto due = [&](std::uint64_t every) {
     return every == 0 ? epoch_ended : steps_before / every != outcome.steps / every;
   };
   // The end has an evaluation and a snapshot of its own.
-  if (loop_->Done() || Stopping()) return {};
+  if (steps_->Done() || Stopping()) return {};
   if (due(config_.eval_every)) PACELINE_TRY(EvaluateNow());
   if (!due(config_.checkpoint_every)) return {};
   Status saved = SaveNow();
@@ -235,18 +252,17 @@ Status Run::NoteSkippedStep(const StepOutcome& outcome) {
 }
 
 Status Run::EvaluateNow() {
-  const job::PhaseScope scope(environment_.clock, loop_->phases(), job::Phase::kEvaluate);
-  auto result =
-      Evaluate(model_, context_.store,
-               {.trainer = context_.place.rank, .min_version = loop_->VersionNow(), .stop = [this] {
-                  return Stopping();
-                }});
+  const job::PhaseScope scope(environment_.clock, steps_->phases(), job::Phase::kEvaluate);
+  auto result = Evaluate(model_, context_.store,
+                         {.trainer = context_.place.rank,
+                          .min_version = steps_->VersionNow(),
+                          .stop = [this] { return Stopping(); }});
   if (!result.ok() && result.status().code() == Code::kAborted && Stopping()) return {};
   if (!result.ok()) return result.status().Wrap("evaluating");
   if (result->samples == 0) return {};
   evaluation_ = *result;
   log_.Record("evaluate", JsonObject()
-                              .Add("step", loop_->steps())
+                              .Add("step", steps_->steps())
                               .Add("accuracy", OrNone(result->accuracy))
                               .Add("auc", OrNone(result->auc))
                               .Add("best_auc", OrNone(model_.best_auc))
@@ -255,20 +271,20 @@ Status Run::EvaluateNow() {
                               .Add("samples", result->samples));
   RunSummary summary;
   AddEvaluation(summary);
-  log_.Note(fmt::format("step {}: held out: {}", loop_->steps(), summary.HeldOutText()));
+  log_.Note(fmt::format("step {}: held out: {}", steps_->steps(), summary.HeldOutText()));
   return {};
 }
 
 Status Run::SaveNow() {
-  if (!context_.save || saved_at_ == loop_->steps()) return {};
-  const job::PhaseScope scope(environment_.clock, loop_->phases(), job::Phase::kCheckpoint);
+  if (!context_.save || saved_at_ == steps_->steps()) return {};
+  const job::PhaseScope scope(environment_.clock, steps_->phases(), job::Phase::kCheckpoint);
   Status saved = context_.save();
   log_.Record("checkpoint", JsonObject()
-                                .Add("step", loop_->steps())
+                                .Add("step", steps_->steps())
                                 .Add("ok", saved.ok())
                                 .Add("message", saved.message()));
   if (saved.ok()) {
-    saved_at_ = loop_->steps();
+    saved_at_ = steps_->steps();
   } else {
     ++save_failures_;
   }
@@ -276,8 +292,7 @@ Status Run::SaveNow() {
 }
 
 Status Run::Finish() {
-  if (!Leads()) return {};
-  if (loop_->Done() && !Stopping()) PACELINE_TRY(EvaluateNow());
+  if (steps_->Done() && !Stopping()) PACELINE_TRY(EvaluateNow());
   PACELINE_ASSIGN(params_hash_, HashDense());
   const RunSummary summary = Summarize();
   log_.Record("end", JsonObject()
@@ -294,7 +309,7 @@ Result<std::string> Run::HashDense() {
   std::vector<float> dense(context_.spec.DenseFloats());
   if (dense.empty()) return std::string();
   // Trainers that were asked to stop do not all stop at the same step: nobody waits for them.
-  const std::uint64_t min_version = loop_->Done() ? loop_->VersionNow() : 0;
+  const std::uint64_t min_version = steps_->Done() ? steps_->VersionNow() : 0;
   ps::PullRequest request{.trainer = context_.place.rank,
                           .min_version = min_version,
                           .touch = ps::Touch::kPeek,
@@ -335,13 +350,13 @@ RunSummary Run::Summarize() {
   summary.batch = config_.batch;
   summary.threads = config_.threads;
   summary.seed = config_.seed;
-  summary.steps = loop_->steps();
-  summary.samples = Samples();
-  summary.epochs = static_cast<double>(Samples()) / static_cast<double>(share_.plan.dataset_size);
+  summary.steps = steps_->steps();
+  summary.samples = steps_->samples();
+  summary.epochs = static_cast<double>(steps_->samples()) / static_cast<double>(plan_.dataset_size);
   summary.resumed_from_step = first_step_;
   summary.seconds = ToSeconds(step_time_);
   summary.wall_seconds = ToSeconds(environment_.clock.Now() - started_);
-  const auto new_samples = static_cast<double>(Samples() - share_.SamplesAfter(first_step_));
+  const auto new_samples = static_cast<double>(steps_->samples() - first_samples_);
   summary.samples_per_second = summary.seconds > 0 ? new_samples / summary.seconds : 0;
   summary.final_loss = recent_loss_;
   AddEvaluation(summary);
@@ -355,17 +370,18 @@ RunSummary Run::Summarize() {
   summary.bad_records = model_.bad_records;
   summary.checkpoint_failures = save_failures_;
   summary.max_rss_bytes = MaxRssBytes();
-  summary.interrupted = !loop_->Done();
-  summary.phases = loop_->phases();
+  summary.interrupted = !steps_->Done();
+  summary.phases = steps_->phases();
   summary.group = environment_.group;
   return summary;
 }
 
 }  // namespace
 
-Result<RunSummary> RunTrainer(const TrainConfig& config, const RunEnvironment& environment,
-                              const ModelWithData& model, const TrainerContext& context,
-                              RunLog& log) {
+Result<std::optional<RunSummary>> RunTrainer(const TrainConfig& config,
+                                             const RunEnvironment& environment,
+                                             const ModelWithData& model,
+                                             const TrainerContext& context, RunLog& log) {
   Run run(config, environment, model, context, log);
   PACELINE_TRY(run.Open());
   return run.Train();

@@ -19,9 +19,28 @@ std::vector<algo::PositionRange> TrainerShare::RangesOf(std::uint64_t step) cons
   std::vector<algo::PositionRange> ranges;
   const ShardId end = layout.end(Rank(rank));
   for (ShardId shard = layout.begin(Rank(rank)); shard < end; shard = shard.Next()) {
-    ranges.push_back(plan.ShardRange(Step(step), shard));
+    algo::PositionRange range = plan.ShardRange(Step(step), shard);
+    range.begin += begin;
+    ranges.push_back(range);
   }
   return ranges;
+}
+
+TrainerShare TrainerShare::OfLease(const algo::BatchPlan& run, std::uint64_t number,
+                                   const algo::PositionRange& range,
+                                   std::uint64_t steps_per_round) {
+  TrainerShare share{.plan = run,
+                     .steps_per_round = steps_per_round,
+                     .lease = number,
+                     .begin = range.begin,
+                     .run_batch = run.GlobalBatch()};
+  share.plan.shards = 1;
+  share.plan.total_samples = range.count;
+  return share;
+}
+
+std::uint64_t TrainerShare::RunStep(std::uint64_t step) const {
+  return leased() ? (begin + step * plan.batch) / run_batch : step;
 }
 
 std::uint64_t TrainerShare::SamplesAfter(std::uint64_t steps) const {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "disk/file_system.h"
 #include "fused/job_description.h"
 #include "fused/model_factory.h"
@@ -43,23 +44,38 @@ Result<RunSummary> TrainLocally(const TrainConfig& config, const RunEnvironment&
           {.file_system = &file_system, .folder = folder, .wal = ps::Wal::kOff, .load_from = {}}));
   PACELINE_TRY(core->Configure(spec).Wrap("resuming " + config.run));
   ps::LocalStore store(*core);
-  return RunTrainer(
-      config, environment, model,
-      {.place = {}, .store = store, .spec = spec, .save = [&] { return core->Snapshot(); }}, *log);
+  PACELINE_ASSIGN(
+      auto summary,
+      RunTrainer(
+          config, environment, model,
+          {.place = {}, .store = store, .spec = spec, .save = [&] { return core->Snapshot(); }},
+          *log));
+  PACELINE_CHECK(summary.has_value(), "a trainer alone leads");
+  return *std::move(summary);
 }
 
-Result<RunSummary> TrainWithServers(const TrainConfig& config, const RunEnvironment& environment,
-                                    const TrainerPlace& place, const Connect& connect) {
+Result<std::optional<RunSummary>> TrainWithServers(const TrainConfig& config,
+                                                   const RunEnvironment& environment,
+                                                   const ServerAccess& access) {
+  const bool elastic = access.join != nullptr;
   PACELINE_ASSIGN(const ModelWithData model, MakeModel(config));
-  PACELINE_ASSIGN(const ps::JobSpec spec, DescribeJob(config, model, place.world));
-  PACELINE_ASSIGN(const auto store, connect(spec));
-  std::unique_ptr<RunLog> log = RunLog::Silent(environment);
-  if (place.rank == 0) {
-    PACELINE_ASSIGN(log, RunLog::Open(config, environment, RunLog::Lock::kLauncher));
+  PACELINE_ASSIGN(const ps::JobSpec spec,
+                  DescribeJob(config, model, elastic ? 0 : access.place.world));
+  PACELINE_ASSIGN(const auto store, access.connect(spec));
+  std::unique_ptr<job::LeaseTaker> leases;
+  if (elastic) {
+    PACELINE_ASSIGN(const algo::BatchPlan plan, PlanOf(config, model.model->dataset_size()));
+    PACELINE_ASSIGN(leases, access.join(spec.fingerprint, plan.total_samples));
   }
-  return RunTrainer(
-      config, environment, model,
-      {.place = place, .store = *store, .spec = spec, .pull_ahead = config.pull_ahead}, *log);
+  const std::unique_ptr<RunLog> log = RunLog::Silent(config, environment);
+  return RunTrainer(config, environment, model,
+                    {.place = access.place,
+                     .store = *store,
+                     .spec = spec,
+                     .pull_ahead = config.pull_ahead,
+                     .elastic = elastic,
+                     .leases = leases.get()},
+                    *log);
 }
 
 }  // namespace paceline::fused

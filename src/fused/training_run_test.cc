@@ -130,14 +130,19 @@ TEST_F(TrainingRunTest, TwoTrainersAreOneRun) {
                                      .config_text = ToToml(config),
                                      .group = "2 threads"};
     std::jthread other = StartThread("trainer 1", [&] {
-      EXPECT_THAT(TrainWithServers(config, environment, {.rank = 1, .world = 2}, connect), IsOk());
+      EXPECT_THAT(TrainWithServers(config, environment,
+                                   {.place = {.rank = 1, .world = 2}, .connect = connect}),
+                  IsOk());
     });
-    const auto first = TrainWithServers(config, environment, {.rank = 0, .world = 2}, connect);
+    const auto first = TrainWithServers(config, environment,
+                                        {.place = {.rank = 0, .world = 2}, .connect = connect});
     ASSERT_THAT(first, IsOk());
-    EXPECT_EQ(first->mode, mode);
-    EXPECT_EQ(first->steps, 15U);
-    EXPECT_EQ(first->samples, 3000U);
-    EXPECT_TRUE(first->evaluated);
+    ASSERT_TRUE(*first);
+    const job::RunSummary& summary = **first;
+    EXPECT_EQ(summary.mode, mode);
+    EXPECT_EQ(summary.steps, 15U);
+    EXPECT_EQ(summary.samples, 3000U);
+    EXPECT_TRUE(summary.evaluated);
     EXPECT_EQ(core->StatusNow().pushes, 30U);
   }
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "job/run_dir.h"
+#include "job/server_coverage.h"
 
 namespace paceline::job {
 
@@ -98,11 +99,12 @@ void CheckSamples(const Lineage& lineage, const BatchPlan& first_plan, Violation
     const std::uint64_t expected =
         samples + plan.StepSamples(Step(step.step - 1)) +
         (SamplesOf(plan, step.step - 1) - SamplesOf(plan, std::min(last_step, step.step - 1)));
-    if (!step.witnessed && step.samples != expected) {
+    const bool counted = !step.witnessed && !step.inside;
+    if (counted && step.samples != expected) {
       violate("samples", fmt::format("step {} says {} samples in all, the plan makes it {}",
                                      step.step, step.samples, expected));
     }
-    samples = step.witnessed ? expected : step.samples;
+    samples = counted ? step.samples : expected;
     last_step = step.step;
   }
 }
@@ -190,6 +192,53 @@ void NoteDamage(const char* file, const RecordDamage& damage, AuditReport* repor
   }
 }
 
+// Where samples are lent, the ranges say what was done: a position is a sample of an epoch.
+void CheckLeases(const LoadedRun& run, AuditReport* report) {
+  const BatchPlan& plan = report->plan;
+  const LeaseHistory& leases = report->leases;
+  CoverageResult& coverage = report->coverage;
+  coverage.samples = leases.samples_done();
+  coverage.complete_epochs = leases.first_open() / plan.dataset_size;
+  coverage.partial_samples = coverage.samples - coverage.complete_epochs * plan.dataset_size;
+  report->steps = report->last_step = coverage.samples / plan.GlobalBatch();
+  report->generations = run.history.views.size();
+  const bool complete = report->ended == "complete" || run.history.complete;
+  if (!complete || leases.end() == plan.total_samples) return;
+  report->violations.Add({.kind = "lost",
+                          .text = fmt::format("the run is complete, but samples were lent up to {} "
+                                              "of {}",
+                                              leases.end(), plan.total_samples),
+                          .file = kMembers,
+                          .step = {},
+                          .generation = {}});
+}
+
+// Of those of the newest number of servers.
+void CheckServersOf(const LoadedRun& run, AuditReport* report) {
+  const StartRecord& start = run.lineage.starts.back().start;
+  if (start.push_steps == 0) return;
+  std::vector<ServerRecord> servers = run.servers;
+  if (!servers.empty()) {
+    const std::uint64_t count = servers.front().servers;
+    std::erase_if(servers, [&](const ServerRecord& server) { return server.index >= count; });
+    if (servers.size() < count) {
+      report->notes.push_back(
+          fmt::format("records of {} of {} servers are not here: nothing is "
+                      "proven about those",
+                      count - servers.size(), count));
+    }
+  }
+  report->servers = servers.size();
+  for (const ServerRecord& server : servers) report->repeated_pushes += server.duplicates;
+  if (!servers.empty()) report->pushes = servers.front().pushes;
+  CheckServers({.plan = report->plan,
+                .push_steps = start.push_steps,
+                .trainers = start.workers,
+                .leased = start.leased,
+                .complete = report->ended == "complete"},
+               report->leases, servers, &report->violations, &report->notes);
+}
+
 AuditReport Summarize(const LoadedRun& run) {
   const Lineage& lineage = run.lineage;
   AuditReport report{.run = run.path,
@@ -240,6 +289,7 @@ Result<LoadedRun> LoadRun(const std::string& path) {
                    .Wrap(path + " holds no records of a run"));
   run.lineage = lineage.Finish();
   run.events_damage = events.damage();
+  run.servers = ReadServerRecords(path);
   return run;
 }
 
@@ -250,9 +300,14 @@ Result<AuditReport> Audit(const LoadedRun& loaded) {
   CheckPlans(plan, &run.lineage, &report.violations);
   report.plan = *run.lineage.starts.back().start.plan;
   CheckViews(run, plan.shards, &report.violations);
-  CheckSamples(run.lineage, plan, &report.violations);
-  PACELINE_ASSIGN(report.coverage, CheckCoverage(run.lineage, plan, &report.violations));
   CheckEnd(run.lineage, report.plan, &report);
+  if (run.lineage.starts.back().start.leased) {
+    CheckLeases(run, &report);
+  } else {
+    CheckSamples(run.lineage, plan, &report.violations);
+    PACELINE_ASSIGN(report.coverage, CheckCoverage(run.lineage, plan, &report.violations));
+  }
+  CheckServersOf(run, &report);
   return report;
 }
 

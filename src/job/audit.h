@@ -10,6 +10,7 @@
 #include "job/lineage.h"
 #include "job/member_history.h"
 #include "job/record_file.h"
+#include "job/server_record.h"
 
 namespace paceline::job {
 
@@ -21,10 +22,11 @@ struct LoadedRun {
   RecordDamage events_damage;
   RecordDamage members_damage;
   bool has_members_file = false;
+  std::vector<ServerRecord> servers;
 };
 
-// Reads RUN/events.jsonl and, if there is one, RUN/members.jsonl. kNotFound when there is no such
-// directory or no events.jsonl in it.
+// Reads RUN/events.jsonl and, if they are there, RUN/members.jsonl and the records of servers.
+// kNotFound when there is no such directory or no events.jsonl in it.
 Result<LoadedRun> LoadRun(const std::string& path);
 
 // What the records prove, and what contradicts it.
@@ -46,7 +48,10 @@ struct AuditReport {
   std::uint64_t malformed_lines = 0;
   CoverageResult coverage;
   LeaseHistory leases;
-  std::string ended;  // "complete", "stopped early", "interrupted" or "no record of an end"
+  std::uint64_t servers = 0;          // parameter servers whose records are here
+  std::uint64_t pushes = 0;           // that the first of them has applied
+  std::uint64_t repeated_pushes = 0;  // that came again and were not applied again, of all
+  std::string ended;                  // "complete", "stopped early", "interrupted", "no record of an end"
   std::vector<MemberPart> parts;
   std::vector<std::string> notes;
   ViolationList violations;

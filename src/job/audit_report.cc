@@ -102,6 +102,10 @@ std::string SummaryText(const AuditReport& report) {
          fmt::format("{} lent, {} finished, {} handed on; {} samples", leases.leases.size(),
                      leases.finished(), leases.handed_on, leases.samples_done()));
   }
+  if (report.servers > 0) {
+    line("servers", fmt::format("{} pushes applied by each of {}; {} came again and counted once",
+                                report.pushes, report.servers, report.repeated_pushes));
+  }
   line("hashes", report.hashed_steps == 0 ? std::string("none (--reproducible records them)")
                                           : fmt::format("{} with a hash of their state",
                                                         Count(report.hashed_steps, "step")));
@@ -185,6 +189,11 @@ std::string AuditJson(const AuditReport& report) {
       .Add("hashed_steps", report.hashed_steps)
       .Add("torn_lines", report.torn_lines)
       .Add("malformed_lines", report.malformed_lines)
+      .Add("leases", report.leases.leases.size())
+      .Add("leases_handed_on", report.leases.handed_on)
+      .Add("servers", report.servers)
+      .Add("pushes", report.pushes)
+      .Add("repeated_pushes", report.repeated_pushes)
       .Add("notes", report.notes)
       .Add("members", parts)
       .Add("violation_count", report.violations.count())

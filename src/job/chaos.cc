@@ -42,13 +42,14 @@ std::optional<std::chrono::milliseconds> TakeDuration(std::string_view& text) {
 // Whom an event may hit.
 struct Targets {
   std::uint64_t workers = 0;
-  std::uint64_t servers = 0;  // 0: an elastic run, whose workers have a coordinator
+  std::uint64_t servers = 0;
   std::uint64_t steps = 0;
+  bool elastic = true;  // they have a coordinator, and come and go
 };
 
 // "worker:1", "coordinator"; with servers "trainer:1", "server:1".
 bool TakeVictim(std::string_view& text, const Targets& targets, ChaosEvent& event) {
-  if (targets.servers == 0 && event.kind == ChaosKind::kKill && Take(text, "coordinator")) {
+  if (targets.elastic && event.kind == ChaosKind::kKill && Take(text, "coordinator")) {
     event.coordinator = true;
     return true;
   }
@@ -65,11 +66,12 @@ std::optional<ChaosEvent> ParseEvent(std::string_view text, const Targets& targe
   const auto kind = std::ranges::find(kKinds, name);
   if (kind == std::end(kKinds) || name.size() == text.size()) return std::nullopt;
   event.kind = static_cast<ChaosKind>(kind - std::begin(kKinds));
-  if (targets.servers > 0 && event.kind != ChaosKind::kKill && event.kind != ChaosKind::kStop) {
-    return std::nullopt;
-  }
+  const bool everywhere = event.kind == ChaosKind::kKill || event.kind == ChaosKind::kStop;
+  const bool cut_from_servers = event.kind == ChaosKind::kCut && targets.servers > 0;
+  if (!everywhere && (!targets.elastic || cut_from_servers)) return std::nullopt;
   text.remove_prefix(name.size() + 1);
   if (event.kind != ChaosKind::kJoin && !TakeVictim(text, targets, event)) return std::nullopt;
+  if (event.server && !everywhere) return std::nullopt;
   if (!Take(text, "@step")) return std::nullopt;
   const auto step = TakeNumber(text);
   if (!step) return std::nullopt;
@@ -94,8 +96,9 @@ std::vector<ChaosEvent> RandomEvents(std::uint64_t seed, std::uint64_t count,
     constexpr ChaosKind kMix[] = {ChaosKind::kKill, ChaosKind::kKill,  ChaosKind::kKill,
                                   ChaosKind::kStop, ChaosKind::kLeave, ChaosKind::kJoin};
     ChaosEvent event{.kind = kMix[random.Below(6)]};
-    if (targets.servers > 0 && event.kind != ChaosKind::kStop) event.kind = ChaosKind::kKill;
+    if (!targets.elastic && event.kind != ChaosKind::kStop) event.kind = ChaosKind::kKill;
     event.server = targets.servers > 0 && random.Below(2) == 0;
+    if (event.server && event.kind != ChaosKind::kStop) event.kind = ChaosKind::kKill;
     event.worker =
         random.Below(static_cast<std::uint32_t>(event.server ? targets.servers : targets.workers));
     event.step = 1 + random.Below(last_step);
@@ -153,10 +156,18 @@ Result<std::vector<ChaosEvent>> ParseChaos(const std::string& text, std::uint64_
                "kill=coordinator@step40");
 }
 
-Result<std::vector<ChaosEvent>> ParseServerChaos(const std::string& text, std::uint64_t trainers,
-                                                 std::uint64_t servers, std::uint64_t steps) {
-  return Parse(text, {.workers = trainers, .servers = servers, .steps = steps},
-               "kill=server:0@step40, kill=trainer:1@step40, stop=server:0@step40:500ms");
+Result<std::vector<ChaosEvent>> ParseServerChaos(const std::string& text,
+                                                 const ServerChaosTargets& targets) {
+  std::string examples = "kill=server:0@step40, kill=trainer:1@step40, stop=server:0@step40:500ms";
+  if (targets.elastic) {
+    examples += ", leave=trainer:1@step40, join=@step40, kill=coordinator@step40";
+  }
+  return Parse(text,
+               {.workers = targets.trainers,
+                .servers = targets.servers,
+                .steps = targets.steps,
+                .elastic = targets.elastic},
+               examples);
 }
 
 }  // namespace paceline::job

@@ -31,8 +31,15 @@ Result<std::vector<ChaosEvent>> ParseChaos(const std::string& text, std::uint64_
                                            std::uint64_t steps);
 
 // The same for trainers and parameter servers, which can be killed and stopped:
-// "kill=server:1@step40,stop=trainer:0@step60:500ms"; "random=SEED:COUNT" hits both.
-Result<std::vector<ChaosEvent>> ParseServerChaos(const std::string& text, std::uint64_t trainers,
-                                                 std::uint64_t servers, std::uint64_t steps);
+// "kill=server:1@step40,stop=trainer:0@step60:500ms"; "random=SEED:COUNT" hits both. In an elastic
+// run also "leave=trainer:1@step50,join=@step60,kill=coordinator@step70".
+struct ServerChaosTargets {
+  std::uint64_t trainers = 1;
+  std::uint64_t servers = 1;
+  std::uint64_t steps = 0;
+  bool elastic = false;
+};
+Result<std::vector<ChaosEvent>> ParseServerChaos(const std::string& text,
+                                                 const ServerChaosTargets& targets);
 
 }  // namespace paceline::job

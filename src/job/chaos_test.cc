@@ -41,8 +41,9 @@ TEST(ChaosTest, NamesThePartThatIsWrong) {
 }
 
 TEST(ChaosTest, ServersAndTrainersAreKilledAndStopped) {
-  const auto events = ParseServerChaos(
-      "kill=trainer:0@step60,kill=server:1@step40,stop=server:0@step50:500ms", 1, 2, 100);
+  const auto events =
+      ParseServerChaos("kill=trainer:0@step60,kill=server:1@step40,stop=server:0@step50:500ms",
+                       {.trainers = 1, .servers = 2, .steps = 100});
   ASSERT_TRUE(events.ok()) << events.status().message();
   EXPECT_THAT(
       *events,
@@ -54,14 +55,14 @@ TEST(ChaosTest, ServersAndTrainersAreKilledAndStopped) {
   EXPECT_EQ(events->front().Describe(), "kill server 1 at step 40");
   for (const char* text : {"kill=server:2@step1", "kill=trainer:1@step1", "kill=worker:0@step1",
                            "kill=coordinator@step1", "cut=server:0@step1:1s", "join=@step1"}) {
-    EXPECT_THAT(ParseServerChaos(text, 1, 2, 100),
+    EXPECT_THAT(ParseServerChaos(text, {.trainers = 1, .servers = 2, .steps = 100}),
                 StatusIs(Code::kInvalidArgument, HasSubstr(std::string("'") + text + "'")));
   }
   EXPECT_FALSE(ParseChaos("kill=server:0@step1", 3, 200).ok());
 }
 
 TEST(ChaosTest, RandomFaultsHitServersAndTrainers) {
-  const auto events = ParseServerChaos("random=7:40", 3, 2, 200);
+  const auto events = ParseServerChaos("random=7:40", {.trainers = 3, .servers = 2, .steps = 200});
   ASSERT_TRUE(events.ok());
   std::size_t servers = 0;
   for (const ChaosEvent& event : *events) {
@@ -91,6 +92,24 @@ TEST(ChaosTest, NothingIsNoChaos) {
   const auto events = ParseChaos("", 3, 200);
   ASSERT_TRUE(events.ok());
   EXPECT_TRUE(events->empty());
+}
+
+TEST(ChaosTest, TrainersOfAnElasticRunComeAndGo) {
+  const ServerChaosTargets targets{.trainers = 2, .servers = 1, .steps = 100, .elastic = true};
+  const auto events = ParseServerChaos(
+      "leave=trainer:1@step10,join=@step20,kill=coordinator@step30,kill=server:0@step40", targets);
+  ASSERT_TRUE(events.ok()) << events.status().message();
+  ASSERT_EQ(events->size(), 4U);
+  EXPECT_EQ((*events)[0], (ChaosEvent{.kind = ChaosKind::kLeave, .worker = 1, .step = 10}));
+  EXPECT_EQ((*events)[1].kind, ChaosKind::kJoin);
+  EXPECT_TRUE((*events)[2].coordinator);
+  EXPECT_TRUE((*events)[3].server);
+  for (const char* text : {"leave=server:0@step1", "cut=trainer:0@step1:1s"}) {
+    EXPECT_THAT(ParseServerChaos(text, targets), StatusIs(Code::kInvalidArgument, HasSubstr(text)));
+  }
+  for (const char* text : {"leave=trainer:1@step10", "join=@step20", "kill=coordinator@step30"}) {
+    EXPECT_FALSE(ParseServerChaos(text, {.trainers = 2, .servers = 1, .steps = 100}).ok()) << text;
+  }
 }
 
 }  // namespace

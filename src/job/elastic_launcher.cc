@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "job/coordinator_run.h"
+#include "job/coordinator_child.h"
 #include "job/failure_report.h"
 #include "job/record_file.h"
 #include "job/restart_policy.h"
@@ -24,24 +24,27 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kCoordinatorStart(20'000);
 constexpr milliseconds kTick(20), kChaosTick(2);
 
 class ElasticLaunch {
  public:
   explicit ElasticLaunch(const ElasticLaunchOptions& options)
       : options_(options),
+        coordinator_({.run = options.run,
+                      .streams = Streams(options),
+                      .clock = options.clock,
+                      .spec = options.coordinator}),
         events_(RunDirectory(options.run).EventFile()),
         out_of_memory_(options.cgroup_root) {
     slots_.resize(options.slots);
   }
 
   Result<int> Run() {
-    PACELINE_TRY(StartCoordinator());
+    PACELINE_TRY(coordinator_.Start());
     for (std::uint64_t slot = 0; slot < options_.start_workers; ++slot) {
       PACELINE_TRY(StartWorker(slot));
     }
-    while (coordinator_->running() || CountWorkers() > 0) PACELINE_TRY(Turn());
+    while (coordinator_.running() || CountWorkers() > 0) PACELINE_TRY(Turn());
     return Finish();
   }
 
@@ -55,41 +58,21 @@ class ElasticLaunch {
     bool Runs() const { return child && child->running(); }
   };
 
-  Status StartCoordinator() {
-    PACELINE_ASSIGN(RunningChild child,
-                    RunningChild::Start(options_.coordinator(restarted_), Streams()));
-    coordinator_.emplace(std::move(child));
-    restarted_ = true;
-    const Instant deadline = options_.clock->Now() + kCoordinatorStart;
-    for (;;) {
-      const auto address = ReadCoordinatorAddress(options_.run);
-      if (address.ok() && address->pid == coordinator_->pid()) {
-        endpoint_ = address->endpoint.ToString();
-        return {};
-      }
-      if (coordinator_->Ended() || options_.clock->Now() > deadline) break;
-      pollfd wait{};
-      ::poll(&wait, 0, 5);
-      coordinator_->Forward();
-    }
-    coordinator_->Kill();
-    const auto state = coordinator_->Reap();  // with what it has to say
-    return Status::Error(state.ok() ? ReasonOf(*state) : Code::kUnavailable,
-                         "the coordinator did not start: " + coordinator_->error_line());
-  }
-
   Status StartWorker(std::uint64_t index) {
     Slot& slot = slots_[index];
     slot.start_at.reset();
     slot.continue_at.reset();
     slot.started = options_.clock->Now();
     PACELINE_ASSIGN(RunningChild child,
-                    RunningChild::Start(options_.worker(index, endpoint_, step_), Streams()));
+                    RunningChild::Start(options_.worker(index, coordinator_.endpoint(), step_),
+                                        Streams(options_)));
     slot.child.emplace(std::move(child));
     return {};
   }
 
-  ChildStreams Streams() const { return {.out_fd = options_.out_fd, .err_fd = options_.err_fd}; }
+  static ChildStreams Streams(const ElasticLaunchOptions& options) {
+    return {.out_fd = options.out_fd, .err_fd = options.err_fd};
+  }
 
   std::size_t CountWorkers() const {
     return static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::Runs));
@@ -102,7 +85,7 @@ class ElasticLaunch {
 
   Status Turn() {
     std::vector<pollfd> polls;
-    coordinator_->AddPolls(polls);
+    coordinator_.child().AddPolls(polls);
     for (const Slot& slot : slots_) {
       if (slot.child) slot.child->AddPolls(polls);
     }
@@ -110,14 +93,14 @@ class ElasticLaunch {
     const bool chaos = next_chaos_ < options_.chaos.size();
     ::poll(polls.data(), polls.size(), static_cast<int>((chaos ? kChaosTick : kTick).count()));
     while (const int signal = signals_.Next()) OnSignal(signal);
-    coordinator_->Forward();
+    coordinator_.child().Forward();
     for (Slot& slot : slots_) {
       if (slot.child) slot.child->Forward();
     }
     PACELINE_TRY(ReapWorkers());
     // Nobody is left, and nobody will come: the coordinator must not wait for them.
-    if (ending_ && CountWorkers() == 0) coordinator_->Stop(SIGTERM);
-    if (coordinator_->Ended()) PACELINE_TRY(OnCoordinatorEnded());
+    if (ending_ && CountWorkers() == 0) coordinator_.child().Stop(SIGTERM);
+    if (coordinator_.child().Ended()) PACELINE_TRY(OnCoordinatorEnded());
     PACELINE_TRY(StartDue());
     if (chaos) PACELINE_TRY(InjectDue());
     if (kill_at_ && options_.clock->Now() >= *kill_at_) KillAll();
@@ -158,7 +141,7 @@ class ElasticLaunch {
   }
 
   Status OnCoordinatorEnded() {
-    auto state = coordinator_->Reap();
+    auto state = coordinator_.child().Reap();
     if (!state.ok()) return state.status().Wrap("waiting for the coordinator");
     if (ending_ || state->Success() || (state->signal == 0)) {
       if (exit_code_ == 0 && !state->Success()) {
@@ -171,7 +154,7 @@ class ElasticLaunch {
     }
     Say(fmt::format("the coordinator was ended by {}; starting it again",
                     SignalName(state->signal)));
-    return StartCoordinator();
+    return coordinator_.Start();
   }
 
   Status StartDue() {
@@ -211,7 +194,7 @@ class ElasticLaunch {
       return StartWorker(static_cast<std::uint64_t>(free - slots_.begin()));
     }
     if (event.coordinator) {
-      coordinator_->Send(SIGKILL);
+      coordinator_.child().Send(SIGKILL);
       return {};
     }
     Slot& slot = slots_[event.worker];
@@ -258,7 +241,7 @@ class ElasticLaunch {
     for (Slot& slot : slots_) {
       if (slot.Runs()) slot.child->Kill();
     }
-    if (coordinator_->running()) coordinator_->Kill();
+    if (coordinator_.running()) coordinator_.child().Kill();
   }
 
   int Finish() const {
@@ -271,9 +254,7 @@ class ElasticLaunch {
 
   const ElasticLaunchOptions& options_;
   const StopSignals signals_;  // before the children, so that none of them is missed
-  std::optional<RunningChild> coordinator_;
-  bool restarted_ = false;
-  std::string endpoint_;
+  CoordinatorChild coordinator_;
   std::vector<Slot> slots_;
   RecordFile events_;
   OutOfMemoryWatch out_of_memory_;

@@ -26,6 +26,19 @@ std::uint64_t LeaseHistory::samples_done() const {
   return done;
 }
 
+std::uint64_t LeaseHistory::end() const {
+  if (leases.empty()) return 0;
+  const algo::PositionRange& last = leases.rbegin()->second.range;
+  return last.begin + last.count;
+}
+
+std::uint64_t LeaseHistory::first_open() const {
+  for (const auto& [number, lease] : leases) {
+    if (!lease.finished) return lease.range.begin + lease.done;
+  }
+  return end();
+}
+
 std::uint64_t LeaseHistory::finished() const {
   return static_cast<std::uint64_t>(
       std::ranges::count_if(leases, [](const auto& entry) { return entry.second.finished; }));
@@ -69,18 +82,13 @@ void LeaseHistoryBuilder::Add(const Record& record, const LeaseRecord& lease,
   entry.line = record.line;
 }
 
-LeaseHistory LeaseHistoryBuilder::Finish(bool complete, ViolationList& violations) {
+LeaseHistory LeaseHistoryBuilder::Finish(ViolationList& violations) {
   std::uint64_t next_number = 0, next_position = 0;
   for (const auto& [number, lease] : history_.leases) {
     if (number != next_number || lease.range.begin != next_position) {
       Violate(violations, lease.line,
               fmt::format("lease {} begins at sample {}; lease {} at {} was to follow", number,
                           lease.range.begin, next_number, next_position));
-    }
-    if (complete && !lease.finished) {
-      Violate(violations, lease.line,
-              fmt::format("the run is complete, lease {} is not: {} of {} samples", number,
-                          lease.done, lease.range.count));
     }
     next_number = number + 1;
     next_position = lease.range.begin + lease.range.count;

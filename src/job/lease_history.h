@@ -23,6 +23,8 @@ struct LeaseHistory {
   std::uint64_t handed_on = 0;            // leases that a second worker continued
 
   std::uint64_t samples_done() const;
+  std::uint64_t end() const;         // of the last range
+  std::uint64_t first_open() const;  // position: everything before is done
   std::uint64_t finished() const;
 };
 
@@ -31,8 +33,7 @@ struct LeaseHistory {
 class LeaseHistoryBuilder {
  public:
   void Add(const Record& record, const LeaseRecord& lease, ViolationList& violations);
-  // `complete`: the coordinator said that all samples are done.
-  LeaseHistory Finish(bool complete, ViolationList& violations);
+  LeaseHistory Finish(ViolationList& violations);
 
  private:
   LeaseHistory history_;

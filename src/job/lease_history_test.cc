@@ -49,12 +49,10 @@ TEST(LeaseHistory, TwoHoldersLostProgressAndStrangersAreViolations) {
   EXPECT_THAT(stranger.Kinds(), ElementsAre("lease"));
 }
 
-TEST(LeaseHistory, AHoleOrAnUnfinishedLeaseOfACompleteRunIsAViolation) {
-  FakeRun hole, unfinished;
+TEST(LeaseHistory, AHoleIsAViolation) {
+  FakeRun hole;
   WriteLeases(hole).Member(LeaseLine("lease", 4, 3, 0));
   EXPECT_THAT(hole.Kinds(), ElementsAre("lease"));
-  WriteLeases(unfinished).Member(R"({"type": "done", "why": "complete"})");
-  EXPECT_THAT(unfinished.Kinds(), ElementsAre("lease"));
 }
 
 TEST(LeaseHistory, AnInterruptedRunMayHaveLeasesInHand) {

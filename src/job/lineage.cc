@@ -83,18 +83,23 @@ void LineageBuilder::GoBackTo(std::uint64_t base) {
 }
 
 // Steps up to `base` are said to be committed; accounts for those without a record.
-void LineageBuilder::CloseGap(const Record& record, std::uint64_t base, const char* what) {
+void LineageBuilder::CloseGap(const Record& record, std::uint64_t base, const char* what,
+                              std::uint64_t witnessable) {
   const std::uint64_t last = Last();
   if (base <= last) return;
-  if (base > last + 1 || lineage_.views.empty()) {
+  if (base > last + witnessable) {
     Violate("gap", record,
             fmt::format("{} goes on at step {}, but there is no record of {}", what, base,
                         Steps(last + 1, base)));
     floor_ = base;
     return;
   }
+  for (std::uint64_t step = last + 1; step <= base; ++step) AddWitnessed(record, step);
+}
+
+void LineageBuilder::AddWitnessed(const Record& record, std::uint64_t number) {
   LineageStep step;
-  step.step = base;
+  step.step = number;
   step.view = lineage_.views.empty() ? LineageStep::kNoView
                                      : static_cast<std::uint32_t>(lineage_.views.size() - 1);
   step.start = lineage_.starts.empty() ? 0 : static_cast<std::uint32_t>(lineage_.starts.size() - 1);
@@ -105,8 +110,11 @@ void LineageBuilder::CloseGap(const Record& record, std::uint64_t base, const ch
 }
 
 void LineageBuilder::AddStart(const Record& record, const StartRecord& start) {
-  GoBackTo(start.step);
-  CloseGap(record, start.step, "a process");
+  if (!start.leased) {
+    GoBackTo(start.step);
+    const std::uint64_t views = lineage_.views.empty() ? 0 : 1;
+    CloseGap(record, start.step, "a process", std::max(views, start.push_steps));
+  }
   lineage_.starts.push_back({start, record.line, record.unix_seconds});
   lineage_.end.reset();
   view_since_start_ = false;
@@ -120,7 +128,7 @@ void LineageBuilder::AddView(const Record& record, const ViewRecord& view) {
     return;  // whoever wrote it had been replaced: it decides nothing
   }
   GoBackTo(view.step);
-  CloseGap(record, view.step, "a view");
+  CloseGap(record, view.step, "a view", lineage_.views.empty() ? 0 : 1);
   OpenView({view, record.line, record.unix_seconds});
 }
 
@@ -170,7 +178,7 @@ bool LineageBuilder::ViewOf(const Record& record, const StepRecord& step) {
         "the view of generation {} is only in members.jsonl (line {}), not in events.jsonl",
         *step.generation, known->line));
     GoBackTo(known->view.step);
-    CloseGap(record, known->view.step, "a view");
+    CloseGap(record, known->view.step, "a view", lineage_.views.empty() ? 0 : 1);
     OpenView(*known);
     return true;
   }
@@ -211,6 +219,7 @@ LineageStep* LineageBuilder::Find(std::uint64_t step) {
 
 void LineageBuilder::AddStep(const Record& record, const StepRecord& step) {
   ++lineage_.step_records;
+  if (Leased()) return;
   if (!begun_) {
     Violate("gap", record, fmt::format("step {} comes before any start", step.step));
     GoBackTo(step.step == 0 ? 0 : step.step - 1);
@@ -236,13 +245,18 @@ void LineageBuilder::AddStep(const Record& record, const StepRecord& step) {
     }
     return;
   }
-  if (step.step > last + 1) {
+  const std::uint64_t first = step.step - std::min(step.step, step.steps) + 1;  // of the record
+  if (first > last + 1) {
     Violate("gap", record,
             fmt::format("there is no record of {}{}: step {} follows step {}",
-                        Steps(last + 1, step.step - 1), OfGeneration(step.generation), step.step,
-                        last));
+                        Steps(last + 1, first - 1), OfGeneration(step.generation), first, last));
   }
   LineageStep entry = Entry(record, step);
+  for (std::uint64_t inside = std::max(first, last + 1); inside < step.step; ++inside) {
+    lineage_.steps.push_back(entry);
+    lineage_.steps.back().step = inside;
+    lineage_.steps.back().inside = true;
+  }
   CompareWithSuperseded(entry);
   lineage_.steps.push_back(std::move(entry));
 }
@@ -297,6 +311,11 @@ void LineageBuilder::CompareWithSuperseded(const LineageStep& step) {
   const std::string text =
       fmt::format("step {} was done twice with different results: {} in line {} and {} in line {}",
                   step.step, before.state, before.line, step.state, step.line);
+  // With servers others may have pushed in between.
+  if (!lineage_.starts.empty() && lineage_.starts.back().start.push_steps > 0) {
+    lineage_.notes.push_back(text);
+    return;
+  }
   if (before.threads != ThreadsNow()) {
     lineage_.notes.push_back(text + " (the number of threads had changed)");
     return;
@@ -313,7 +332,7 @@ void LineageBuilder::CompareWithSuperseded(const LineageStep& step) {
 }
 
 void LineageBuilder::AddEnd(const Record& record, const EndRecord& end) {
-  if (end.step != Last()) {
+  if (!Leased() && end.step != Last()) {
     Violate(
         "end", record,
         fmt::format("the run says that it ended at step {}, but the last step that counts is {}",

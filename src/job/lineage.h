@@ -14,7 +14,7 @@ namespace paceline::job {
 // Something in a run's records that must not be.
 struct Violation {
   // A word for scripts: "gap", "duplicate", "generation", "view", "samples", "lost", "repeated",
-  // "state", "plan", "lease" or "end".
+  // "state", "plan", "lease", "server" or "end".
   std::string kind;
   std::string text;  // for people, names step and generation
   std::string file;  // "events.jsonl"
@@ -60,6 +60,7 @@ struct LineageStep {
   std::uint32_t view = kNoView;         // index into Lineage::views
   std::uint32_t start = 0;              // index into Lineage::starts
   bool witnessed = false;               // known only from the base of the next view
+  bool inside = false;                  // of a record that covers several, not the last
   std::string state;                    // empty when not recorded
   std::uint64_t line = 0;               // of its record, or of the view that witnesses it
   std::uint64_t offset = 0, bytes = 0;  // of its record
@@ -91,7 +92,9 @@ struct Lineage {
 // a leader that was paused may write its last record after its successor's first.
 // A view whose base is one above the last recorded step witnesses that step: the leader committed
 // it together with the others and died before its record was written. More than one such step
-// cannot be explained that way and is a gap.
+// cannot be explained that way and is a gap. With parameter servers a start witnesses the steps of
+// one push: it says what the servers have. Where samples are lent, steps say nothing about which
+// samples were done, and there are none in the lineage.
 // Thread-compatible.
 class LineageBuilder {
  public:
@@ -118,7 +121,10 @@ class LineageBuilder {
   void AddLate(const Record& record, const StepRecord& step);
   void AddDuplicate(const Record& record, const StepRecord& step, const LineageStep& first);
   void GoBackTo(std::uint64_t base);
-  void CloseGap(const Record& record, std::uint64_t base, const char* what);
+  void CloseGap(const Record& record, std::uint64_t base, const char* what,
+                std::uint64_t witnessable);
+  void AddWitnessed(const Record& record, std::uint64_t step);
+  bool Leased() const { return !lineage_.starts.empty() && lineage_.starts.back().start.leased; }
   void CompareWithSuperseded(const LineageStep& step);
   LineageStep Entry(const Record& record, const StepRecord& step) const;
   LineageStep* Find(std::uint64_t step);

@@ -106,14 +106,14 @@ void MemberHistoryBuilder::Add(const Record& record) {
     EndLife(record, *note, "left");
   } else if (record.type == "done") {
     history_.done = true;
-    complete_ = note->text == "complete";
+    history_.complete = note->text == "complete";
   } else if (record.type == "coordinator") {
     ++history_.coordinator_starts;
   }
 }
 
 MemberHistory MemberHistoryBuilder::Finish() {
-  history_.leases = leases_.Finish(complete_, history_.violations);
+  history_.leases = leases_.Finish(history_.violations);
   return std::move(history_);
 }
 
@@ -174,7 +174,8 @@ std::vector<MemberPart> WhoDidWhat(const Lineage& lineage, const MemberHistory& 
     parts.back().ended = HowItEnded(life, history, lineage);
     all.insert(all.end(), parts.begin(), parts.end());
   }
-  AddPlainParts(lineage, &all);
+  const bool leased = !lineage.starts.empty() && lineage.starts.back().start.leased;
+  if (!leased) AddPlainParts(lineage, &all);  // else a start is only somebody who came to lead
   return all;
 }
 

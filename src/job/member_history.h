@@ -29,6 +29,7 @@ struct MemberHistory {
   std::map<std::uint64_t, LineageView> views;  // by generation
   std::uint64_t coordinator_starts = 0;
   bool done = false;
+  bool complete = false;  // all samples were lent and are done
   LeaseHistory leases;
   ViolationList violations;
 };
@@ -46,7 +47,6 @@ class MemberHistoryBuilder {
 
   MemberHistory history_;
   LeaseHistoryBuilder leases_;
-  bool complete_ = false;
 };
 
 // A member's part of one view.

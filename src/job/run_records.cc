@@ -95,6 +95,8 @@ StartRecord ReadStart(Fields& fields) {
           .total_steps = fields.Count("total_steps"),
           .threads = fields.MaybeCount("threads").value_or(0),
           .workers = fields.MaybeCount("workers").value_or(1),
+          .push_steps = fields.MaybeCount("push_steps").value_or(0),
+          .leased = fields.MaybeFlag("leased").value_or(false),
           .plan = PlanOf(fields)};
 }
 

@@ -24,6 +24,9 @@ struct StartRecord {
   std::uint64_t total_steps = 0;
   std::uint64_t threads = 0;
   std::uint64_t workers = 0;
+  std::uint64_t push_steps =
+      0;                // that a trainer pushes to parameter servers at once; 0: no servers
+  bool leased = false;  // trainers come and go, and samples are lent: members.jsonl
   std::optional<algo::BatchPlan> plan;  // absent in records of older versions
 };
 

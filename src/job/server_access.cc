@@ -10,6 +10,7 @@
 #include "job/stop_signal.h"
 #include "net/endpoint.h"
 #include "ps/client.h"
+#include "ps/stale_store.h"
 
 namespace paceline::job {
 
@@ -40,7 +41,9 @@ Result<std::unique_ptr<ps::Store>> ConnectToServers(net::Loop& loop, const Train
   PACELINE_ASSIGN(const auto secret, ReadSecret(getenv));
   if (secret) options.secret = *secret;
   PACELINE_ASSIGN(std::unique_ptr<ps::Store> client, ps::Client::Connect(loop, options));
-  return client;
+  if (config.server_away == "wait") return client;
+  return std::unique_ptr<ps::Store>(
+      std::make_unique<ps::StaleStore>(std::move(client), ps::StaleStore::Options{.job = job}));
 }
 
 }  // namespace paceline::job

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "job/coordinator_child.h"
 #include "job/failure_report.h"
 #include "job/record_file.h"
 #include "job/restart_policy.h"
@@ -33,13 +34,22 @@ class ServerLaunch {
         events_(RunDirectory(options.run).EventFile()),
         out_of_memory_(options.cgroup_root) {
     servers_.resize(options.servers);
+    for (Process& server : servers_) server.server = true;
     trainers_.resize(options.trainers);
     for (std::size_t i = 0; i < servers_.size() && i < options.endpoints.size(); ++i) {
       servers_[i].endpoint = options.endpoints[i];
     }
+    if (!options.coordinator) return;
+    coordinator_.emplace(
+        CoordinatorChild::Options{.run = options.run,
+                                  .streams = {.out_fd = options.out_fd, .err_fd = options.err_fd},
+                                  .clock = options.clock,
+                                  .spec = options.coordinator});
   }
 
   Result<int> Run() {
+    PACELINE_TRY(ReadEvents());
+    ends_before_ = ends_;
     for (std::uint64_t i = 0; i < servers_.size(); ++i) PACELINE_TRY(StartServer(i));
     while (!servers_stopping_ || CountRunning(servers_) + CountRunning(trainers_) > 0) {
       PACELINE_TRY(Turn());
@@ -58,6 +68,7 @@ class ServerLaunch {
     std::optional<Instant> start_at;     // it is due to be started again
     std::optional<Instant> continue_at;  // SIGCONT
     RestartPause pause;
+    bool server = false;
     std::string endpoint;  // of a server, once known
     bool Runs() const { return child && child->running(); }
   };
@@ -67,10 +78,11 @@ class ServerLaunch {
   }
 
   Status StartTrainer(std::uint64_t rank) {
-    std::vector<std::string> endpoints;
-    endpoints.reserve(servers_.size());
-    for (const Process& server : servers_) endpoints.push_back(server.endpoint);
-    return Start(trainers_[rank], options_.trainer(rank, endpoints),
+    ServerLaunchOptions::Places places;
+    places.servers.reserve(servers_.size());
+    for (const Process& server : servers_) places.servers.push_back(server.endpoint);
+    if (coordinator_ && !complete_) places.coordinator = coordinator_->endpoint();
+    return Start(trainers_[rank], options_.trainer(rank, places),
                  options_.inherit_first_stderr && rank == 0);
   }
 
@@ -105,22 +117,24 @@ class ServerLaunch {
     }
     PACELINE_TRY(ReapTrainers());
     PACELINE_TRY(ReapServers());
+    PACELINE_TRY(WatchCoordinator());
     PACELINE_TRY(StartDue());
     PACELINE_TRY(StartTrainersWhenReady());
     PACELINE_TRY(InjectDue());
-    StopServersWhenDone();
+    PACELINE_TRY(StopServersWhenDone());
     if (kill_at_ && options_.clock->Now() >= *kill_at_) KillLate();
     return {};
   }
 
-  void WaitForNews() const {
+  void WaitForNews() {
     std::vector<pollfd> polls;
-    polls.reserve(3 * (servers_.size() + trainers_.size()) + 1);
+    polls.reserve(3 * (servers_.size() + trainers_.size() + 1) + 1);
     for (const auto* processes : {&trainers_, &servers_}) {
       for (const Process& process : *processes) {
         if (process.child) process.child->AddPolls(polls);
       }
     }
+    if (CoordinatorRuns()) coordinator_->child().AddPolls(polls);
     // Last: a signal that a child sent before it ended is then seen no later than its end.
     polls.push_back({signals_.fd(), POLLIN, 0});
     const milliseconds tick = next_chaos_ < options_.chaos.size() ? kChaosTick : kTick;
@@ -139,6 +153,28 @@ class ServerLaunch {
         OnDeath(trainer, *state);
       }
     }
+    return {};
+  }
+
+  bool CoordinatorRuns() const { return coordinator_ && coordinator_->running(); }
+
+  Status WatchCoordinator() {
+    if (!CoordinatorRuns()) return {};
+    RunningChild& child = coordinator_->child();
+    child.Forward();
+    if (ending_ && CountRunning(trainers_) == 0) child.Stop(SIGTERM);  // nobody will come
+    if (!child.Ended()) return {};
+    auto state = child.Reap();
+    if (!state.ok()) return state.status().Wrap("waiting for the coordinator");
+    complete_ = state->Success();
+    if (ending_ || complete_) return {};
+    if (state->signal != 0) {
+      Say(fmt::format("the coordinator {}; starting it again", DescribeEnd(*state)));
+      return coordinator_->Start();
+    }
+    Say(fmt::format("the coordinator {}; ending the run: {}", DescribeEnd(*state),
+                    child.error_line()));
+    Fail(*state);
     return {};
   }
 
@@ -168,6 +204,7 @@ class ServerLaunch {
                       hopeless ? "" : "no restarts left, ", said.empty() ? "" : ": ", said));
       return Fail(state);
     }
+    if (complete_ && !process.server) return;  // what it did is done; see StopServersWhenDone()
     ++restarts_used_;
     const Instant now = options_.clock->Now();
     process.start_at = now + process.pause.After(state, out_of_memory, now - process.started);
@@ -222,37 +259,57 @@ class ServerLaunch {
       server.endpoint = record->endpoint;
     }
     trainers_started_ = true;
-    for (std::uint64_t i = 0; i < trainers_.size(); ++i) PACELINE_TRY(StartTrainer(i));
+    if (coordinator_) PACELINE_TRY(coordinator_->Start());
+    const std::uint64_t count = coordinator_ ? options_.start_trainers : trainers_.size();
+    for (std::uint64_t i = 0; i < count; ++i) PACELINE_TRY(StartTrainer(i));
     return {};
   }
 
-  // Steps as trainer 0 records them; where it records none, the version of server 0.
-  Status InjectDue() {
-    if (next_chaos_ >= options_.chaos.size() || !trainers_started_ || ending_) return {};
+  Status ReadEvents() {
     const auto on_record = [&](const Record& record) {
       if (const auto* step = std::get_if<StepRecord>(&record.body)) step_ = step->step;
+      const auto* end = std::get_if<EndRecord>(&record.body);
+      if (end != nullptr && !end->interrupted) ++ends_;
     };
-    PACELINE_ASSIGN([[maybe_unused]] const auto change, events_.Poll(on_record, [] {}));
+    return events_.Poll(on_record, [] {}).status();
+  }
+
+  // Steps as whoever leads records them; where nobody has yet, the version of server 0.
+  Status InjectDue() {
+    if (next_chaos_ >= options_.chaos.size() || !trainers_started_ || ending_) return {};
+    PACELINE_TRY(ReadEvents());
     std::uint64_t now = step_;
     if (const auto record = ReadServerRecord(options_.run, 0); step_ == 0 && record.ok()) {
       now = record->version;
     }
     while (next_chaos_ < options_.chaos.size() && options_.chaos[next_chaos_].step <= now) {
-      Inject(options_.chaos[next_chaos_++]);
+      PACELINE_TRY(Inject(options_.chaos[next_chaos_++]));
     }
     return {};
   }
 
-  void Inject(const ChaosEvent& event) {
+  Status Inject(const ChaosEvent& event) {
     Say("chaos: " + event.Describe());
+    if (event.kind == ChaosKind::kJoin) {
+      const auto free = std::ranges::find_if(
+          trainers_, [](const Process& p) { return !p.Runs() && !p.start_at; });
+      return free == trainers_.end()
+                 ? Status()
+                 : StartTrainer(static_cast<std::uint64_t>(free - trainers_.begin()));
+    }
+    if (event.coordinator) {
+      if (CoordinatorRuns()) coordinator_->child().Send(SIGKILL);
+      return {};
+    }
     Process& victim = event.server ? servers_[event.worker] : trainers_[event.worker];
-    if (!victim.Runs()) return;
+    if (!victim.Runs()) return {};
     if (event.kind == ChaosKind::kStop) {
       victim.child->Send(SIGSTOP);
       victim.continue_at = options_.clock->Now() + event.duration;
     } else {
-      victim.child->Send(SIGKILL);
+      victim.child->Send(event.kind == ChaosKind::kLeave ? SIGTERM : SIGKILL);
     }
+    return {};
   }
 
   void OnSignal(int signal) {
@@ -270,15 +327,21 @@ class ServerLaunch {
     ending_ = true;
     for (Process& trainer : trainers_) {
       trainer.start_at.reset();
-      if (trainer.Runs()) trainer.child->Stop(signal);
+      // SIGTERM would only ask a trainer to leave an elastic run to the others.
+      if (trainer.Runs()) trainer.child->Stop(coordinator_ ? SIGINT : signal);
     }
   }
 
-  void StopServersWhenDone() {
+  Status StopServersWhenDone() {
     const bool pending = !trainers_started_ || std::ranges::any_of(trainers_, [](const Process& p) {
       return p.start_at.has_value();
     });
-    if (servers_stopping_ || CountRunning(trainers_) > 0 || (pending && !ending_)) return;
+    if (servers_stopping_ || CountRunning(trainers_) > 0 || (pending && !ending_)) return {};
+    if (CoordinatorRuns()) return {};  // others may join
+    if (complete_ && !ending_) {
+      PACELINE_ASSIGN(const bool ended, EndIsWritten());
+      if (!ended) return {};
+    }
     ending_ = true;
     servers_stopping_ = true;
     kill_at_ = options_.clock->Now() + options_.server_grace;
@@ -286,6 +349,22 @@ class ServerLaunch {
       server.start_at.reset();
       if (server.Runs()) server.child->Stop(SIGTERM);
     }
+    return {};
+  }
+
+  // Else the trainer that kept the records has died after the last sample: another one writes it.
+  Result<bool> EndIsWritten() {
+    PACELINE_TRY(ReadEvents());
+    if (ends_ > ends_before_) return true;
+    if (restarts_used_ >= options_.restarts) {
+      Say("nobody has written the end of the run, and no restarts are left");
+      exit_code_ = ExitCode(Code::kUnavailable);
+      return true;
+    }
+    ++restarts_used_;
+    Say("nobody has written the end of the run; starting a trainer for that");
+    PACELINE_TRY(StartTrainer(0));
+    return false;
   }
 
   void KillLate() {
@@ -305,6 +384,7 @@ class ServerLaunch {
         if (process.Runs()) process.child->Kill();
       }
     }
+    if (CoordinatorRuns()) coordinator_->child().Kill();
     StopTrainers(SIGTERM);
     servers_stopping_ = true;
     kill_at_.reset();
@@ -314,10 +394,13 @@ class ServerLaunch {
   const StopSignals signals_;  // before the children, so that none of them is missed
   std::vector<Process> servers_;
   std::vector<Process> trainers_;
+  std::optional<CoordinatorChild> coordinator_;  // of an elastic run
   RecordFile events_;
   OutOfMemoryWatch out_of_memory_;
   bool trainers_started_ = false;
-  std::uint64_t step_ = 0;  // steps done, as recorded
+  bool complete_ = false;                     // says the coordinator
+  std::uint64_t step_ = 0;                    // steps done, as recorded
+  std::uint64_t ends_ = 0, ends_before_ = 0;  // records of a run's end
   std::size_t next_chaos_ = 0;
   std::int64_t restarts_used_ = 0;
   int stop_signal_ = 0;

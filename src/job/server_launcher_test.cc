@@ -39,10 +39,11 @@ class ServerLauncherTest : public ::testing::Test {
       child.rank = Rank(options_.trainers + index);
       return child;
     };
-    options_.trainer = [this](std::uint64_t rank, const std::vector<std::string>& endpoints) {
+    options_.trainer = [this](std::uint64_t rank, const ServerLaunchOptions::Places& places) {
       ChildSpec child = Shell(trainer_script_);
       child.environment = {{"RANK", std::to_string(rank)},
-                           {"SERVERS", fmt::format("{}", fmt::join(endpoints, ","))}};
+                           {"SERVERS", fmt::format("{}", fmt::join(places.servers, ","))},
+                           {"COORDINATOR", places.coordinator}};
       child.label = "trainer " + std::to_string(rank);
       child.rank = Rank(rank);
       return child;
@@ -209,6 +210,51 @@ TEST_F(ServerLauncherTest, ASecondCtrlCKills) {
                     "kill -INT $PPID; exec sleep 1000";
   EXPECT_EQ(Run(), 130);
   EXPECT_THAT(err_, Not(HasSubstr("saved")));
+}
+
+// The coordinator's script; it is ready when its record is there.
+constexpr char kCoordinatorReady[] =
+    "printf '{\"endpoint\":\"127.0.0.1:99\",\"pid\":%d}' $$ >new-c; mv new-c coordinator.json; ";
+
+TEST_F(ServerLauncherTest, TheCoordinatorSaysWhenAnElasticRunIsComplete) {
+  options_.trainers = 3;
+  options_.start_trainers = 2;
+  options_.coordinator = [this](bool) {
+    return Shell(kCoordinatorReady + std::string("read x <a"));
+  };
+  // Trainer 1 leaves; trainer 0 ends the run, and writes that it has.
+  trainer_script_ =
+      "echo $RANK $COORDINATOR >>trainers; if [ $RANK = 0 ]; then echo >a; "
+      "echo '{\"type\":\"end\",\"step\":7}' >>events.jsonl; fi";
+  EXPECT_EQ(Run(), 0);
+  const std::string trainers = ReadFile(dir_ / "trainers");
+  EXPECT_THAT(trainers, HasSubstr("0 127.0.0.1:99\n"));
+  EXPECT_THAT(trainers, HasSubstr("1 127.0.0.1:99\n"));
+  EXPECT_THAT(trainers, Not(HasSubstr("2 ")));
+  EXPECT_THAT(err_, HasSubstr("[server 0] saved\n"));
+}
+
+TEST_F(ServerLauncherTest, ATrainerIsStartedForTheEndThatNobodyWrote) {
+  options_.coordinator = [this](bool) {
+    return Shell(kCoordinatorReady + std::string("read x <a"));
+  };
+  // Killed when the last sample is done; the next one finds no coordinator.
+  trainer_script_ =
+      "if [ -n \"$COORDINATOR\" ]; then echo >a; kill -9 $$; fi; "
+      "echo '{\"type\":\"end\",\"step\":7}' >>events.jsonl; echo ended";
+  testing::WriteFile(dir_ / "events.jsonl", "{\"type\":\"end\",\"step\":5}\n");  // of before
+  EXPECT_EQ(Run(), 0);
+  EXPECT_EQ(out_, "ended\n");
+}
+
+TEST_F(ServerLauncherTest, ACoordinatorThatDiesIsStartedAgainAndOneThatGivesUpEndsTheRun) {
+  options_.coordinator = [this](bool restarted) {
+    return Shell(kCoordinatorReady + std::string(restarted ? "read x <a; exit 14" : "kill -9 $$"));
+  };
+  trainer_script_ = "echo >a; exec sleep 1000";
+  EXPECT_EQ(Run(), 14);
+  EXPECT_THAT(err_, HasSubstr("the coordinator was ended by SIGKILL; starting it again\n"));
+  EXPECT_THAT(err_, HasSubstr("the coordinator ended with exit code 14; ending the run"));
 }
 
 TEST_F(ServerLauncherTest, ChaosKillsAtAStep) {

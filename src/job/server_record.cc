@@ -38,6 +38,20 @@ std::vector<std::uint64_t> Counts(const Json& json, const char* name) {
   return counts;
 }
 
+std::vector<ServerRecord::Lease> LeasesOf(const Json& json) {
+  std::vector<ServerRecord::Lease> leases;
+  const auto found = json.find("leases");
+  if (found == json.end() || !found->is_array()) return leases;
+  for (const Json& each : *found) {
+    const auto number = [&](std::size_t i) { return each[i].is_number_unsigned(); };
+    if (!each.is_array() || each.size() != 3 || !number(0) || !number(1) || !number(2)) return {};
+    leases.push_back({.lease = each[0].get<std::uint64_t>(),
+                      .batches = each[1].get<std::uint64_t>(),
+                      .finished = each[2].get<std::uint64_t>() != 0});
+  }
+  return leases;
+}
+
 std::optional<double> WrittenAt(const std::string& path) {
   std::error_code error;
   const auto time = std::filesystem::last_write_time(path, error);
@@ -85,6 +99,9 @@ Result<ServerRecord> ParseServerRecord(std::string_view text) {
                       .version = Count(json, "version"),
                       .snapshots = Count(json, "snapshots"),
                       .staleness = Counts(json, "staleness"),
+                      .finished_below = Count(json, "finished_below"),
+                      .leases = LeasesOf(json),
+                      .last = json.value("last", Json()) == Json(true),
                       .written_unix = {}};
 }
 

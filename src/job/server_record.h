@@ -27,7 +27,16 @@ struct ServerRecord {
   std::uint64_t version = 0;
   std::uint64_t snapshots = 0;
   std::vector<std::uint64_t> staleness;  // pushes late by [0], [1], [2,3], [4,7] ... others
-  std::optional<double> written_unix;    // when the file was written
+  struct Lease {
+    std::uint64_t lease = 0;
+    std::uint64_t batches = 0;  // applied
+    bool finished = false;      // no further one will come
+  };
+  std::uint64_t finished_below =
+      0;                      // leases that are finished; their number of batches is not kept
+  std::vector<Lease> leases;  // the others; of a fixed number of trainers: by rank
+  bool last = false;          // it had stopped: nothing was applied after this
+  std::optional<double> written_unix;  // when the file was written
 
   std::uint64_t MemoryBytes() const { return table_bytes + dense_bytes + waiting_bytes; }
 };

@@ -18,7 +18,7 @@ using testing::StatusIs;
 constexpr char kWhole[] =
     R"({"endpoint":"127.0.0.1:4711","pid":12,"servers":2,"rows":3,"table_bytes":100,"dense_bytes":20,)"
     R"("waiting_bytes":3,"log_bytes":4,"pushes":5,"duplicates":6,"version":7,"snapshots":8,)"
-    R"("staleness":[9,10]})";
+    R"("staleness":[9,10],"finished_below":11,"leases":[[12,13,0],[14,15,1]],"last":true})";
 
 TEST(ServerRecordTest, ReadsEveryField) {
   const auto record = ParseServerRecord(kWhole);
@@ -34,15 +34,25 @@ TEST(ServerRecordTest, ReadsEveryField) {
   EXPECT_EQ(record->version, 7U);
   EXPECT_EQ(record->snapshots, 8U);
   EXPECT_THAT(record->staleness, ElementsAre(9, 10));
+  EXPECT_EQ(record->finished_below, 11U);
+  ASSERT_EQ(record->leases.size(), 2U);
+  EXPECT_EQ(record->leases[0].batches, 13U);
+  EXPECT_FALSE(record->leases[0].finished);
+  EXPECT_EQ(record->leases[1].lease, 14U);
+  EXPECT_TRUE(record->leases[1].finished);
+  EXPECT_TRUE(record->last);
 }
 
 TEST(ServerRecordTest, WrongCountsAreNoneAndWithoutAPlaceItIsNoRecord) {
   const auto odd =
-      ParseServerRecord(R"({"endpoint":"a:1","pid":1,"rows":-1,"staleness":[1,"x"],"pushes":"5"})");
+      ParseServerRecord(R"({"endpoint":"a:1","pid":1,"rows":-1,"staleness":[1,"x"],"pushes":"5",)"
+                        R"("leases":[[1,2]],"last":1})");
   ASSERT_THAT(odd, IsOk());
   EXPECT_EQ(odd->rows, 0U);
   EXPECT_EQ(odd->pushes, 0U);
   EXPECT_TRUE(odd->staleness.empty());
+  EXPECT_TRUE(odd->leases.empty());
+  EXPECT_FALSE(odd->last);
   EXPECT_THAT(ParseServerRecord(""), StatusIs(Code::kBadData, HasSubstr("not a JSON object")));
   EXPECT_THAT(ParseServerRecord("[1]"), StatusIs(Code::kBadData, HasSubstr("not a JSON object")));
   EXPECT_THAT(ParseServerRecord(R"({"pid":1})"), StatusIs(Code::kBadData, HasSubstr("endpoint")));

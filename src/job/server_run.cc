@@ -40,8 +40,19 @@ Result<net::Endpoint> ChooseBind(const ServerRunOptions& options) {
   return net::ParseEndpoint(json["endpoint"].get<std::string>());
 }
 
+// What was applied, for the audit: finished below, and [lease, batches, finished] behind.
+std::string LeasesText(const ps::PushLedger& ledger) {
+  std::string text;
+  for (const auto& [lease, progress] : ledger.open()) {
+    text += fmt::format("{}[{},{},{}]", text.empty() ? "" : ",", lease, progress.next,
+                        progress.finished ? 1 : 0);
+  }
+  return "[" + text + "]";
+}
+
+// `last`: nothing is applied after it.
 Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoint,
-                   const ps::ServerStatus& status, const Clock& clock) {
+                   const ps::ServerStatus& status, bool last, const Clock& clock) {
   return WriteTextFile(
       ServerStatusFile(options.run, options.index),
       JsonObject()
@@ -62,6 +73,9 @@ Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoin
               .Add("log_bytes", status.log_bytes)
               .Add("snapshots", status.snapshots)
               .AddRaw("staleness", fmt::format("[{}]", fmt::join(status.staleness.counts, ",")))
+              .Add("finished_below", status.ledger.finished_below())
+              .AddRaw("leases", LeasesText(status.ledger))
+              .Add("last", last)
               .Text() +
           "\n");
 }
@@ -86,6 +100,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   PACELINE_TRY(MakeFolder(folder));
   PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(folder, clock));
   disk::PosixFileSystem files;
+  net::Loop loop;  // outlives the core, whose acknowledgements go through its connections
   // Loading ends with a snapshot, and whoever starts this server again says the same again.
   PACELINE_ASSIGN(const auto snapshots, ps::ListSnapshots(files, folder));
   const auto load_from = snapshots.empty() ? options.load_from : std::vector<std::string>();
@@ -100,7 +115,6 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
                                                          .hot_bytes = options.hot_bytes}));
   TellRecovery(core->recovery());
   PACELINE_ASSIGN(const net::Endpoint bind, ChooseBind(options));
-  net::Loop loop;
   PACELINE_ASSIGN(
       auto server,
       ps::Server::Start(loop, *core,
@@ -109,7 +123,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   auto next_report = std::chrono::steady_clock::now();
   while (!options.stopped()) {
     if (std::chrono::steady_clock::now() >= next_report) {
-      PACELINE_TRY(WriteReport(options, endpoint, core->StatusNow(), clock));
+      PACELINE_TRY(WriteReport(options, endpoint, core->StatusNow(), /*last=*/false, clock));
       next_report = std::chrono::steady_clock::now() + kBetweenReports;
     }
     if (core->WantsSnapshot()) PACELINE_TRY(core->Snapshot());
@@ -117,7 +131,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   }
   server.reset();  // no push comes in between
   if (core->StatusNow().configured) PACELINE_TRY(core->Snapshot());
-  return WriteReport(options, endpoint, core->StatusNow(), clock);
+  return WriteReport(options, endpoint, core->StatusNow(), /*last=*/true, clock);
 }
 
 }  // namespace paceline::job

@@ -64,13 +64,14 @@ auto ServerFields(const TrainConfig& config) {
   return std::tuple(config.mode, config.servers, config.wal, config.wal_group_ms,
                     config.table_store, config.table_memory_mb, config.staleness, config.geo_steps,
                     config.merge, config.delay_compensation, config.pull_ahead,
-                    config.server_timeout);
+                    config.server_timeout, config.server_away);
 }
 
 Status CheckServerRanges(const TrainConfig& config) {
   constexpr std::uint64_t kMany = 1'000'000;
   constexpr double kLarge = 1e6;
   PACELINE_TRY(OneOf("--mode", config.mode, {"sync", "async", "half-async", "geo", "ssp"}));
+  PACELINE_TRY(OneOf("--server-away", config.server_away, {"wait", "stale"}));
   PACELINE_TRY(OneOf("--wal", config.wal, {"always", "group", "off"}));
   PACELINE_TRY(OneOf("--table-store", config.table_store, {"memory", "rocksdb"}));
   PACELINE_TRY(Within<std::int64_t>("--servers", config.servers, 1, 1000));
@@ -105,6 +106,22 @@ Status CheckServers(const TrainConfig& config) {
         fmt::format("--mode {} waits for every trainer: it needs a fixed number of "
                     "--workers, not {}",
                     config.mode, config.WorkersText()));
+  }
+  if (config.Elastic() && !config.Fused()) {
+    return wrong(
+        fmt::format("with --strategy ps only models with tables can have --workers {}; {} needs a "
+                    "fixed number",
+                    config.WorkersText(), config.model));
+  }
+  if (config.Elastic() && config.delay_compensation != 0) {
+    return wrong(
+        "--delay-compensation needs servers that know what each trainer pulled last: it goes with "
+        "a fixed number of --workers");
+  }
+  const bool async = config.mode == "async" || config.mode == "half-async";
+  if (config.server_away == "stale" && (!async || config.delay_compensation != 0)) {
+    return wrong(
+        "--server-away stale goes with --mode async and half-async, without --delay-compensation");
   }
   if (config.mode == "sync" && !config.Fused() && !EachTrainerHasASubtree(config)) {
     return wrong(
@@ -308,6 +325,7 @@ std::string ToToml(const TrainConfig& config) {
     number("delay-compensation", config.delay_compensation);
     number("pull-ahead", config.pull_ahead);
     number("server-timeout", config.server_timeout);
+    text("server-away", config.server_away);
   }
   text("engine", config.engine);
   text("placement", config.placement);

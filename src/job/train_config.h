@@ -58,6 +58,7 @@ struct TrainConfig {
   double delay_compensation = 0;       // of mode async: lambda of DC-ASGD; 0: off
   bool pull_ahead = false;             // of models with tables: one round ahead, and so staler
   double server_timeout = 60;          // seconds that trainers wait for a server that is away
+  std::string server_away = "wait";    // stale: meanwhile async modes go on with old values
   std::string bind;                    // address to listen on; empty: chosen
   std::int64_t shards = 0;             // 0: as many as workers
   std::int64_t accumulate = 0;         // shards of each worker; Resolve() turns it into `shards`

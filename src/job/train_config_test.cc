@@ -95,6 +95,16 @@ TEST(Resolve, NamesTheServerFlagThatIsWrong) {
       {[](auto& c) { c.server_timeout = 0; }, "--server-timeout is 0"},
       {[](auto& c) { c.workers = 4, c.min_workers = 2; }, "--mode sync waits for every trainer"},
       {[](auto& c) { c.workers = 4, c.min_workers = 2, c.mode = "ssp"; }, "--mode ssp waits"},
+      {[](auto& c) { c.model = "vgg16", c.workers = 4, c.min_workers = 2, c.mode = "async"; },
+       "only models with tables can have --workers 2:4"},
+      {[](auto& c) {
+         c.model = "ctr-dnn", c.workers = 4, c.min_workers = 2, c.mode = "async";
+         c.delay_compensation = 0.1;
+       },
+       "--delay-compensation needs"},
+      {[](auto& c) { c.server_away = "never"; }, "--server-away is 'never'"},
+      {[](auto& c) { c.server_away = "stale"; }, "--server-away stale goes with --mode async"},
+      {[](auto& c) { c.server_away = "stale", c.mode = "ssp"; }, "--server-away stale goes"},
       {[](auto& c) { c.workers = 2, c.shards = 6; }, "--workers 2 times a power of two"},
       {[](auto& c) { c.workers = 2, c.shards = 5; }, "--workers 2 times a power of two"},
       {[](auto& c) { c.mode = "geo"; }, "--optimizer sgd without --momentum, not adam"},
@@ -115,7 +125,10 @@ TEST(Resolve, TakesWhatServersCanDo) {
       [](auto&) {},
       [](auto& c) { c.workers = 3, c.shards = 12, c.servers = 2; },
       [](auto& c) { c.model = "ctr-dnn", c.workers = 2, c.shards = 6; },
-      [](auto& c) { c.mode = "async", c.workers = 4, c.min_workers = 2, c.shards = 5; },
+      [](auto& c) {
+        c.model = "ctr-dnn", c.mode = "async", c.workers = 4, c.min_workers = 2, c.shards = 5;
+      },
+      [](auto& c) { c.mode = "half-async", c.server_away = "stale"; },
       [](auto& c) { c.mode = "async", c.delay_compensation = 0.1; },
       [](auto& c) { c.mode = "geo", c.optimizer = "sgd"; },
       [](auto& c) { c.mode = "ssp", c.staleness = 0; },

@@ -45,7 +45,9 @@ Agent::Agent(net::Loop& loop, const Clock& clock, const AgentOptions& options,
       clock_(clock),
       options_(options),
       logic_(options.self, incarnation, static_cast<std::uint64_t>(::getpid()),
-             options.fingerprint) {}
+             options.fingerprint) {
+  logic_.SetSamples(options.samples);
+}
 
 Result<std::unique_ptr<Agent>> Agent::Join(net::Loop& loop, const Clock& clock,
                                            const AgentOptions& options) {
@@ -255,8 +257,13 @@ Directive Agent::AwaitView(std::chrono::milliseconds patience,
   return Await(told, patience, interrupted);
 }
 
-Result<wire::LeaseGrant> Agent::AwaitLease(std::chrono::milliseconds patience,
-                                           const std::function<bool()>& interrupted) {
+std::optional<wire::Assignment> Agent::TakeView() {
+  const MutexLock lock(mutex_);
+  return logic_.TakeView();
+}
+
+Result<std::optional<wire::LeaseGrant>> Agent::AwaitLease(
+    std::chrono::milliseconds patience, const std::function<bool()>& interrupted) {
   {
     const MutexLock lock(mutex_);
     Send(logic_.WantLease());
@@ -266,9 +273,9 @@ Result<wire::LeaseGrant> Agent::AwaitLease(std::chrono::milliseconds patience,
     return found.lease.has_value();
   };
   const Directive directive = Await(told, patience, interrupted);
-  if (directive.lease) return *directive.lease;
-  const Code code = directive.release->code;
-  return Status::Error(code == Code::kOk ? Code::kAborted : code, directive.release->why);
+  if (directive.lease) return directive.lease;
+  if (directive.release->code == Code::kOk) return std::optional<wire::LeaseGrant>();
+  return Status::Error(directive.release->code, directive.release->why);
 }
 
 void Agent::Advance(std::uint64_t done) {

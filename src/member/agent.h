@@ -27,6 +27,7 @@ struct AgentOptions {
   net::Secret secret = net::Secret::Open();
   wire::Member self;  // address: where it waits for its first view
   std::string fingerprint;
+  std::uint64_t samples = 0;  // of the run, if they are lent
   std::chrono::steady_clock::time_point join_deadline;
 };
 
@@ -71,11 +72,14 @@ class Agent {
   bool Trusted() const;
   void SetPhase(const char* phase);
 
-  // For runs whose workers do not step together: waits for samples to compute. kAborted with the
-  // coordinator's reason when there are none any more (the run is complete, or this worker is told
-  // to go) or when `interrupted` says so; kUnavailable when the coordinator stays away.
-  Result<wire::LeaseGrant> AwaitLease(std::chrono::milliseconds patience,
-                                      const std::function<bool()>& interrupted);
+  // For runs whose workers do not step together. The newest view, if there is one that was not
+  // taken yet.
+  std::optional<wire::Assignment> TakeView();
+  // Waits for samples to compute. Nothing when there are none any more: the run is complete, or
+  // this worker asked to leave and may. kAborted when `interrupted` says so, kUnavailable when the
+  // coordinator stays away, else why this worker has to go.
+  Result<std::optional<wire::LeaseGrant>> AwaitLease(std::chrono::milliseconds patience,
+                                                     const std::function<bool()>& interrupted);
   // So many samples of that lease, from its first, are applied.
   void Advance(std::uint64_t done);
 

@@ -21,6 +21,8 @@ Note AboutLease(const char* type, MemberId member, const Lease& lease) {
 // To all who asked and are part of the view; below the minimum of workers nobody gets more.
 void CoordinatorLogic::Lend() {
   if (!leased() || phase_ != RunPhase::kRunning) return;
+  // It was before: a coordinator died before it could say so, or the run is resumed.
+  if (state_.leases.complete()) return End(Code::kOk, "complete");
   std::vector<std::pair<MemberId, Lease>> lent;
   for (auto& [id, person] : people_) {
     if (!person.wants_lease || person.leaving || !person.connection || !InView(id)) continue;

@@ -19,7 +19,6 @@ constexpr std::uint64_t kBlamedTooOften = 3;
 CoordinatorLogic::CoordinatorLogic(const MembershipOptions& options, CoordinatorState saved,
                                    Instant now)
     : options_(options), state_(std::move(saved)), now_(now), began_(now), furthest_at_(now) {
-  if (!state_.leases.plan().enabled()) state_.leases = LeaseLedger(options_.leases);
   if (state_.generation == Generation(0)) return;
   phase_ = RunPhase::kRunning;
   for (const CoordinatorState::Seat& seat : state_.view) {
@@ -117,12 +116,12 @@ Actions CoordinatorLogic::OnRegister(ConnectionId connection, const wire::Regist
 
 void CoordinatorLogic::Add(ConnectionId connection, const wire::Register& message) {
   if (state_.fingerprint.empty()) state_.fingerprint = message.fingerprint;
-  if (state_.fingerprint != message.fingerprint) {
-    actions_.emplace_back(CloseConnection{
-        connection, Code::kMismatch,
-        fmt::format("the run / {} differ in {}", message.self.host,
-                    FingerprintDifference(state_.fingerprint, message.fingerprint))});
+  if (const std::string wrong = WrongWith(message); !wrong.empty()) {
+    actions_.emplace_back(CloseConnection{connection, Code::kMismatch, wrong});
     return;
+  }
+  if (leased() && !state_.leases.plan().enabled()) {
+    state_.leases = LeaseLedger({.total = message.samples, .size = options_.lease_samples});
   }
   state_.last_member = std::max(state_.last_member, message.member).Next();
   const MemberId id = state_.last_member;
@@ -139,6 +138,18 @@ void CoordinatorLogic::Add(ConnectionId connection, const wire::Register& messag
         .numbers = {{"pid", static_cast<double>(message.pid)}}});
   Welcome(people_[id], id);
   if (message.ready) OnReady();
+}
+
+std::string CoordinatorLogic::WrongWith(const wire::Register& message) const {
+  if (state_.fingerprint != message.fingerprint) {
+    return fmt::format("the run / {} differ in {}", message.self.host,
+                       FingerprintDifference(state_.fingerprint, message.fingerprint));
+  }
+  const LeasePlan& plan = state_.leases.plan();
+  if (!leased() || (plan.enabled() && message.samples == plan.total)) return "";
+  if (!plan.enabled() && message.samples > 0) return "";
+  return fmt::format("the run lends {} samples, {} wants to train on {}", plan.total,
+                     message.self.host, message.samples);
 }
 
 // A worker whose connection, or whose coordinator, was gone for a while.

@@ -81,6 +81,7 @@ class CoordinatorLogic {
 
   void Add(ConnectionId connection, const wire::Register& message);
   void Return(Iterator who, ConnectionId connection, const wire::Register& message);
+  std::string WrongWith(const wire::Register& message) const;
   void Welcome(const Person& person, MemberId id);
   void OnReady();
   void OnStopped(Iterator who, const wire::Stopped& message);
@@ -102,7 +103,7 @@ class CoordinatorLogic {
   void CheckStall();
   void End(Code code, const std::string& why);
 
-  bool leased() const { return options_.leases.enabled(); }
+  bool leased() const { return options_.lease_samples > 0; }
   bool InView(MemberId id) const;
   bool AllStopped() const;
   bool AllFinished() const;

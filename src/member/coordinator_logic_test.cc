@@ -39,7 +39,8 @@ class CoordinatorLogicTest : public ::testing::Test {
             .self = {Rank(0), "host", "127.0.0.1:" + std::to_string(worker), "machine"},
             .pid = 1000 + worker,
             .fingerprint = "a=1",
-            .ready = ready};
+            .ready = ready,
+            .samples = 20};
   }
   void Join(std::uint64_t worker) { Take(logic_->OnRegister(worker, Hello(worker), now_)); }
   void Say(std::uint64_t worker, const wire::Control& message) {
@@ -345,7 +346,7 @@ TEST(MembershipTest, TheSavedStateComesBack) {
 }
 
 TEST_F(CoordinatorLogicTest, LeasesGoOnWithoutAnybodyStopping) {
-  options_.leases = {.total = 20, .size = 10};
+  options_.lease_samples = 10;
   Start(1, 2);
   Join(1);
   Join(2);
@@ -365,8 +366,36 @@ TEST_F(CoordinatorLogicTest, LeasesGoOnWithoutAnybodyStopping) {
   EXPECT_EQ(end_->code, Code::kOk);
 }
 
+TEST_F(CoordinatorLogicTest, ACompleteRunEndsAgainAfterTheCoordinatorDied) {
+  options_.lease_samples = 20;
+  Start(1, 1);
+  Join(1);
+  Say(1, wire::LeaseRequest{});
+  Say(1, wire::LeaseProgress{0, 20});
+  ASSERT_TRUE(end_);
+  end_.reset();
+  logic_.emplace(options_, *saved_, now_);
+  Join(1);
+  EXPECT_FALSE(end_);
+  Say(1, wire::LeaseRequest{});
+  ASSERT_TRUE(end_);
+  EXPECT_EQ(end_->code, Code::kOk);
+}
+
+TEST_F(CoordinatorLogicTest, AllWorkersMeanTheSameNumberOfSamples) {
+  options_.lease_samples = 10;
+  Start(1, 2);
+  Join(1);
+  wire::Register other = Hello(2);
+  other.samples = 30;
+  Take(logic_->OnRegister(2, other, now_));
+  EXPECT_THAT(Members(1), ::testing::IsEmpty());
+  ASSERT_TRUE(closed_.contains(2));
+  EXPECT_EQ(closed_.at(2).code, Code::kMismatch);
+}
+
 TEST_F(CoordinatorLogicTest, BelowTheMinimumNothingIsLent) {
-  options_.leases = {.total = 20, .size = 10};
+  options_.lease_samples = 10;
   Start(2, 2);
   Join(1);
   Join(2);
@@ -379,7 +408,7 @@ TEST_F(CoordinatorLogicTest, BelowTheMinimumNothingIsLent) {
 }
 
 TEST_F(CoordinatorLogicTest, ALeaverGivesItsSamplesBack) {
-  options_.leases = {.total = 20, .size = 10};
+  options_.lease_samples = 10;
   Start(1, 2);
   Join(1);
   Join(2);

@@ -94,7 +94,8 @@ class LeasedJob {
   explicit LeasedJob(std::uint64_t seed) : random_(seed, Purpose::kTest, 3, 0) {
     options_.min_workers = 1;
     options_.start_workers = options_.max_workers = 4;
-    options_.leases = {.total = 100 + random_.Below(200), .size = 1 + random_.Below(30)};
+    total_ = 100 + random_.Below(200);
+    options_.lease_samples = 1 + random_.Below(30);
     Restart({.cluster = 1});
   }
 
@@ -117,7 +118,7 @@ class LeasedJob {
     }
     ASSERT_TRUE(end_) << "the job never ended";
     EXPECT_EQ(end_->code, Code::kOk) << end_->why;
-    EXPECT_EQ(applied_.size(), options_.leases.total);
+    EXPECT_EQ(applied_.size(), total_);
   }
 
  private:
@@ -141,7 +142,8 @@ class LeasedJob {
                              .incarnation = worker.incarnation,
                              .self = {Rank(0), "host", "address", "machine"},
                              .generation = worker.generation,
-                             .ready = true},
+                             .ready = true,
+                             .samples = total_},
                             now_));
   }
   // Applies a few samples of its lease, and says so, or dies before it does.
@@ -204,6 +206,7 @@ class LeasedJob {
   }
 
   CounterRng random_;
+  std::uint64_t total_ = 0;
   MembershipOptions options_;
   std::optional<CoordinatorLogic> logic_;
   Instant now_ = 1000s;

@@ -23,9 +23,6 @@ Status MembershipOptions::Validate() const {
                     "before",
                     heartbeat.count(), suspect.count(), dead.count()));
   }
-  if (leases.enabled() && leases.size == 0) {
-    return Status::Error(Code::kInvalidArgument, "a lease of samples must hold at least one");
-  }
   return {};
 }
 

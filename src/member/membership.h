@@ -27,7 +27,9 @@ struct MembershipOptions {
   std::chrono::milliseconds elastic_timeout{600'000};  // below the minimum; then the run ends
   std::chrono::milliseconds stop_timeout{60'000};      // for a member that lives but does not stop
   std::chrono::milliseconds stall{30'000};             // without a step before somebody is named
-  LeasePlan leases;  // enabled: workers do not step together, samples are lent to them
+  // Not 0: workers do not step together, and samples are lent to them, so many at a time. How many
+  // there are is what the first worker says.
+  std::uint64_t lease_samples = 0;
 
   Status Validate() const;
 };

@@ -20,7 +20,8 @@ wire::Register WorkerLogic::OnConnected(Instant now) {
           .generation = generation_,
           .ready = ready_,
           .stopped = stopped_,
-          .progress = progress_};
+          .progress = progress_,
+          .samples = samples_};
 }
 
 void WorkerLogic::OnControl(const wire::Control& message) {

@@ -26,6 +26,9 @@ class WorkerLogic {
   WorkerLogic(const wire::Member& self, std::uint64_t incarnation, std::uint64_t pid,
               const std::string& fingerprint);
 
+  // Of the run, if they are lent.
+  void SetSamples(std::uint64_t samples) { samples_ = samples; }
+
   // A connection was made: what to say first.
   wire::Register OnConnected(Instant now);
   void OnClosed() { connected_ = false; }
@@ -85,6 +88,7 @@ class WorkerLogic {
   wire::Member self_;
   std::uint64_t incarnation_, pid_;
   std::string fingerprint_;
+  std::uint64_t samples_ = 0;
   MemberId member_;
   Generation generation_;
   wire::Progress progress_;

@@ -276,6 +276,12 @@ Status Client::Flush() {
   return {};
 }
 
+std::uint64_t Client::Acknowledged(std::uint64_t lease) {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& link : links_) least = std::min(least, link->Acknowledged(lease));
+  return least;
+}
+
 Result<ChangedRows> Client::PullChanged(std::uint64_t trainer, std::uint32_t table,
                                         std::uint64_t call) {
   if (table >= job_.tables.size()) {

@@ -41,6 +41,7 @@ class Client : public Store {
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Status Flush() override;
+  std::uint64_t Acknowledged(std::uint64_t lease) override;
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
                                   std::uint64_t call) override;
 

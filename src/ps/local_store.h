@@ -22,6 +22,7 @@ class LocalStore final : public Store {
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Status Flush() override;
+  std::uint64_t Acknowledged(std::uint64_t) override { return 0; }
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
                                   std::uint64_t call) override {
     return core_.PullChanged(trainer, table, call);

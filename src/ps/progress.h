@@ -31,6 +31,7 @@ class Progress {
   // Batches below this are there of every trainer that has so many.
   std::uint64_t version() const { return version_; }
   std::uint64_t pushes() const { return ledger_.pushes(); }
+  const PushLedger& ledger() const { return ledger_; }
   std::uint64_t NextBatch(std::uint64_t lease) const { return ledger_.NextBatch(lease); }
 
   void Write(wire::ByteWriter& writer) const;

@@ -28,19 +28,21 @@ class PushLedger {
   std::uint64_t NextBatch(std::uint64_t lease) const;
   std::uint64_t pushes() const { return pushes_; }
 
-  void Write(wire::ByteWriter& writer) const;
-  static PushLedger Read(wire::ByteReader& reader);
-  friend bool operator==(const PushLedger&, const PushLedger&) = default;
-
- private:
   struct Progress {
     std::uint64_t next = 0;
     bool finished = false;
 
     friend bool operator==(const Progress&, const Progress&) = default;
   };
-
   // Leases below are finished; those behind are few: what is lent now, and what finished early.
+  std::uint64_t finished_below() const { return finished_below_; }
+  const std::map<std::uint64_t, Progress>& open() const { return open_; }
+
+  void Write(wire::ByteWriter& writer) const;
+  static PushLedger Read(wire::ByteReader& reader);
+  friend bool operator==(const PushLedger&, const PushLedger&) = default;
+
+ private:
   std::uint64_t finished_below_ = 0;
   std::map<std::uint64_t, Progress> open_;
   std::uint64_t pushes_ = 0;

@@ -261,6 +261,7 @@ ServerStatus ServerCore::Impl::StatusNow() const {
     status.initialised = initialised_;
     status.version = progress_.version();
     status.pushes = progress_.pushes();
+    status.ledger = progress_.ledger();
     status.duplicates = duplicates_;
     status.waiting_bytes = waiting_bytes_;
     status.staleness = staleness_;

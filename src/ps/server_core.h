@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "disk/file_system.h"
 #include "ps/job_spec.h"
+#include "ps/push_ledger.h"
 #include "ps/store.h"
 
 namespace paceline::ps {
@@ -59,6 +60,7 @@ struct ServerStatus {
   std::uint64_t log_bytes = 0;      // since the last snapshot
   std::uint64_t snapshots = 0;
   StalenessHistogram staleness;
+  PushLedger ledger;  // what was applied, by lease
 };
 
 // What was found when a server came back.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "net/acceptor.h"
@@ -207,8 +208,8 @@ Status ServerLink::Push(const ps::Push& push) {
   Outstanding next;
   {
     const MutexLock lock(mutex_);
-    while (failure_.ok() && (next = TakeRoom(bytes)).bytes.empty()) changed_.wait(mutex_);
-    if (!failure_.ok()) return failure_;
+    while ((next = TakeRoom(bytes)).bytes.empty()) PACELINE_TRY(AwaitAck());
+    PACELINE_TRY(failure_);
   }
   next.lease = push.lease;
   next.batch = push.batch;
@@ -238,10 +239,28 @@ std::size_t ServerLink::AwaitWritten(const Outstanding& push, std::size_t before
   return *push.written;
 }
 
+// A server that lives but hangs breaks no connection.
+Status ServerLink::AwaitAck() {
+  const std::uint64_t before = acks_;
+  const auto deadline = steady_clock::now() + options_.away;
+  while (acks_ == before && failure_.ok()) {
+    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
+  }
+  if (acks_ != before || !failure_.ok()) return failure_;
+  return Status::Error(Code::kTimeout,
+                       fmt::format("no push was acknowledged for {} s", ToSeconds(options_.away)))
+      .Wrap(options_.name);
+}
+
 Status ServerLink::Flush() {
   const MutexLock lock(mutex_);
-  while (!outstanding_.empty() && failure_.ok()) changed_.wait(mutex_);
+  while (!outstanding_.empty()) PACELINE_TRY(AwaitAck());
   return failure_;
+}
+
+std::uint64_t ServerLink::Acknowledged(std::uint64_t lease) {
+  const MutexLock lock(mutex_);
+  return acknowledged_.lease == lease ? acknowledged_.batches : 0;
 }
 
 void ServerLink::RunPushes(const std::stop_token& stop) {
@@ -318,6 +337,7 @@ Status ServerLink::OnAck(const Message& message) {
   if (memory_ && outstanding_.front().owner == memory_) ring_.FreeOldest();
   acknowledged_ = {name[0], name[1] + 1};
   outstanding_.pop_front();
+  ++acks_;
   --sent_;
   changed_.notify_all();
   return {};

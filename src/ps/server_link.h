@@ -63,6 +63,8 @@ class ServerLink {
   // Queues a push; waits while the window, or the memory for pushes, is full.
   Status Push(const ps::Push& push);
   Status Flush();
+  // Batches of this lease that the server has acknowledged; 0 unless it was the newest.
+  std::uint64_t Acknowledged(std::uint64_t lease);
 
  private:
   struct Outstanding {
@@ -93,6 +95,8 @@ class ServerLink {
   // Returns when more than `before` is written, with how much.
   std::size_t AwaitWritten(const Outstanding& push, std::size_t before);
   bool Full() const PACELINE_REQUIRES(mutex_);
+  // Until another push is acknowledged.
+  Status AwaitAck() PACELINE_REQUIRES(mutex_);
   // Bytes for a push; empty while there is no room.
   Outstanding TakeRoom(std::size_t bytes) PACELINE_REQUIRES(mutex_);
 
@@ -113,6 +117,7 @@ class ServerLink {
   std::deque<Outstanding> outstanding_ PACELINE_GUARDED_BY(mutex_);
   std::size_t sent_ PACELINE_GUARDED_BY(mutex_) = 0;  // of them, on this connection
   std::size_t outstanding_bytes_ PACELINE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t acks_ PACELINE_GUARDED_BY(mutex_) = 0;
   bool had_values_ PACELINE_GUARDED_BY(mutex_) = false;  // the server, as far as is known
   // Whatever a server loses, the newest is part of it.
   struct {

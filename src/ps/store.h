@@ -62,6 +62,9 @@ class Store {
   virtual Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) = 0;
   // Returns when everything pushed before is applied and as durable as was asked for.
   virtual Status Flush() = 0;
+  // Batches of this lease that are applied and durable everywhere, as far as is known without
+  // asking: of the lease that was pushed last, else 0.
+  virtual std::uint64_t Acknowledged(std::uint64_t lease) = 0;
 
   // Geo: the rows of `table` that changed since this trainer's call before. The trainer counts its
   // calls: 0, 1, 2 ... A server that does not expect this one (the first, one whose answer was

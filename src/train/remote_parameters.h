@@ -57,6 +57,8 @@ class RemoteParameters {
   RemoteParameters(ps::Store& store, FlatTensors& params, FlatTensors& buffers,
                    const RemoteOptions& options);
 
+  std::uint64_t steps_per_push() const { return options_.steps_per_round; }
+
   // Gives the servers the module's values unless they have some, and takes theirs. Returns the step
   // with which this trainer goes on.
   Result<Step> Start();

@@ -31,6 +31,7 @@ void TrainingRun::RecordStart() {
                       .Add("batch", config_.batch)
                       .Add("shards", config_.shards)
                       .Add("total_samples", plan_.total_samples)
+                      .Add("push_steps", remote_ ? remote_->steps_per_push() : 0)
                       .Add("group", environment_.group));
   PACELINE_LOG(Info, "training {} from step {} to {} with {} thread(s) in {}", config_.model,
                position_.next_step.value(), plan_.Steps(), config_.threads, directory_.path());

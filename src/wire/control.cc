@@ -47,6 +47,7 @@ void Write(ByteWriter& writer, const Register& message) {
   WriteFlag(writer, message.ready);
   WriteFlag(writer, message.stopped);
   Write(writer, message.progress);
+  writer.Number(message.samples);
 }
 
 void Read(ByteReader& reader, Register& message) {
@@ -59,6 +60,7 @@ void Read(ByteReader& reader, Register& message) {
   message.ready = ReadFlag(reader);
   message.stopped = ReadFlag(reader);
   message.progress = ReadProgress(reader);
+  message.samples = reader.Number<std::uint64_t>();
 }
 
 void Write(ByteWriter&, const Ready&) {}

@@ -34,6 +34,7 @@ struct Register {
   bool ready = false;       // warmed up: may become part of a view
   bool stopped = false;     // has given up its view and waits for another
   Progress progress;
+  std::uint64_t samples = 0;  // of the whole run, where they are lent; 0: they are not
 
   friend bool operator==(const Register&, const Register&) = default;
 };
