@@ -162,8 +162,8 @@ TEST_F(LearntVocabulary, AFileOfTheUserMustBeWholeAndFitTheModel) {
   ASSERT_THAT(Open(pieces_), IsOk());
   VocabularyOptions named = pieces_;
   named.file = OnlyFile();
-  named.pieces = 16;
-  EXPECT_THAT(Open(named), StatusIs(Code::kInvalidArgument, HasSubstr("at most 16")));
+  named.pieces = 10;
+  EXPECT_THAT(Open(named), StatusIs(Code::kInvalidArgument, HasSubstr("at most 10")));
   named.pieces = 40;
   named.kind = PieceKind::kBytePairs;
   EXPECT_THAT(Open(named), StatusIs(Code::kBadData, HasSubstr("line 2")));
