@@ -28,7 +28,7 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
   const auto group = app.add_option_group("Data");
   group->add_option("--data", config.data,
                     "'synthetic', or a folder: CIFAR-10's binary files, JPEG files in "
-                    "train/CLASS and val/CLASS, or tar files; docs/data.md");
+                    "train/CLASS and val/CLASS, tar files, or text files; docs/data.md");
   group->add_option("--data-cache", config.data_cache,
                     "Folder that keeps the index of JPEG and tar files (default: .paceline in the "
                     "folder of --data)");
@@ -44,6 +44,15 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
   group->add_option("--prefetch", config.prefetch, "Steps whose data is prepared in advance");
   group->add_option("--data-threads", config.data_threads,
                     "Threads of each worker that prepare data; each has a step of its own in memory");
+  group->add_option("--vocab", config.vocab,
+                    "Of models of text: vocabulary file (default: learnt from the text, once)");
+  group->add_option("--languages", config.languages,
+                    "Of parallel text: endings of its files, e.g. en-de (default: src-tgt)");
+  group->add_option("--batch-tokens", config.batch_tokens,
+                    "Of translation: a sample is a pack of sentences with so many pieces, padding "
+                    "included (default: a sample is a pair)");
+  group->add_flag("--lower-case", config.lower_case,
+                  "Of masked language models: learn a vocabulary without capitals");
   HideZeroDefaults(*group);
 }
 

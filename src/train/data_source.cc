@@ -7,12 +7,11 @@
 #include "data/image_source.h"
 #include "job/model_choice.h"
 #include "model/catalog.h"
+#include "train/text_source.h"
 
 namespace paceline::train {
 
 namespace {
-
-constexpr std::uint64_t kSyntheticHeldOut = 2'000;
 
 // The first `size` samples of another source.
 class FirstSamples final : public data::BatchSource {
@@ -53,7 +52,7 @@ Result<DataSource> OpenImageData(const job::TrainConfig& config, const model::Mo
     images = data::MakeSyntheticImages(
         request, {.seed = config.seed,
                   .train = config.train_samples,
-                  .held_out = config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples});
+                  .held_out = config.SyntheticHeldOut()});
   } else {
     PACELINE_ASSIGN(images, data::OpenImages(request, config.data, config.data_cache));
   }
@@ -61,11 +60,29 @@ Result<DataSource> OpenImageData(const job::TrainConfig& config, const model::Mo
                     std::move(images.warnings)};
 }
 
+Result<DataSource> OpenFamily(const job::TrainConfig& config, const model::ModelCard& card) {
+  switch (card.family) {
+    case model::Family::kTranslation: return OpenTranslation(config, card);
+    case model::Family::kMaskedLanguage: return OpenMaskedLanguage(config, card);
+    default: break;
+  }
+  if (config.Synthetic()) return OpenSyntheticImages(config);
+  return OpenCifar10(config);
+}
+
+Result<DataSource> OpenFamily(const job::TrainConfig& config, const model::ModelCard& card) {
+  switch (card.family) {
+    case model::Family::kTranslation: return OpenTranslation(config, card);
+    case model::Family::kMaskedLanguage: return OpenMaskedLanguage(config, card);
+    default: return OpenImageData(config, card);
+  }
+}
+
 }  // namespace
 
 Result<DataSource> OpenData(const job::TrainConfig& config) {
   PACELINE_ASSIGN(const model::ModelCard card, job::ChooseModel(config));
-  PACELINE_ASSIGN(DataSource source, OpenImageData(config, card));
+  PACELINE_ASSIGN(DataSource source, OpenFamily(config, card));
   if (config.eval_samples > 0 && config.eval_samples < source.held_out->size()) {
     source.held_out =
         std::make_unique<FirstSamples>(std::move(source.held_out), config.eval_samples);
