@@ -33,14 +33,16 @@ CropFlip DrawCropFlip(Augment augment, std::uint64_t seed, std::uint64_t step,
   return window;
 }
 
-void Normalize(std::span<const std::uint8_t> image, const CropFlip& window, std::span<float> out) {
+void Normalize(std::span<const std::uint8_t> image, const CropFlip& window, std::span<float> out,
+               PixelScale pixels) {
   PACELINE_CHECK(image.size() == kImagePixels && out.size() == kImagePixels, "image size");
   PACELINE_CHECK(window.top <= 2 * kPad && window.left <= 2 * kPad, "window outside the image");
   std::array<std::uint8_t, kSide + 2 * kPad> padded{};
   std::array<std::uint8_t, kSide> mirrored;
   for (std::size_t channel = 0; channel < kImageShape.channels; ++channel) {
-    const float scale = 1.0F / (255.0F * kChannelStd[channel]);
-    const float offset = -kChannelMean[channel] / kChannelStd[channel];
+    const bool unit = pixels == PixelScale::kUnit;
+    const float scale = 1.0F / (255.0F * (unit ? 1.0F : kChannelStd[channel]));
+    const float offset = unit ? 0.0F : -kChannelMean[channel] / kChannelStd[channel];
     for (std::size_t y = 0; y < kSide; ++y) {
       const std::size_t row = channel * kSide + y;
       float* const target = out.data() + row * kSide;

@@ -31,8 +31,14 @@ struct CropFlip {
 CropFlip DrawCropFlip(Augment augment, std::uint64_t seed, std::uint64_t step,
                       std::uint64_t position);
 
-// (x / 255 - mean) / std of the window, channel by channel. Black padding is normalised like any
+enum class PixelScale {
+  kNormalised,  // (x / 255 - mean) / std of the channel
+  kUnit,        // x / 255
+};
+
+// The window, scaled, channel by channel. Black padding is normalised like any
 // black pixel. Both spans hold kImagePixels elements.
-void Normalize(std::span<const std::uint8_t> image, const CropFlip& window, std::span<float> out);
+void Normalize(std::span<const std::uint8_t> image, const CropFlip& window, std::span<float> out,
+               PixelScale pixels = PixelScale::kNormalised);
 
 }  // namespace paceline::data

@@ -22,7 +22,7 @@ Status ImageBatches::Fill(const FillRequest& request, BatchBuffer& buffer) const
     const CropFlip window =
         request.training ? DrawCropFlip(augment_, request.seed, request.step.value(), sample.place)
                          : CropFlip{};
-    Normalize(image, window, images.subspan(i * kImagePixels, kImagePixels));
+    Normalize(image, window, images.subspan(i * kImagePixels, kImagePixels), pixels_);
   }
   return {};
 }

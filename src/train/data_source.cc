@@ -7,6 +7,7 @@
 #include "data/cifar10.h"
 #include "data/image_batches.h"
 #include "data/synthetic.h"
+#include "model/catalog.h"
 
 namespace paceline::train {
 
@@ -37,16 +38,23 @@ data::Augment AugmentOf(const job::TrainConfig& config) {
   return config.augment == "none" ? data::Augment::kNone : data::Augment::kStandard;
 }
 
+data::PixelScale PixelsFor(const job::TrainConfig& config) {
+  const auto card = model::FindModel(config.model);
+  const bool compressed = card.ok() && (*card)->family == model::Family::kCompression;
+  return compressed ? data::PixelScale::kUnit : data::PixelScale::kNormalised;
+}
+
 DataSource OpenSyntheticImages(const job::TrainConfig& config) {
   const std::uint64_t held_out = config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples;
   DataSource source;
   source.train = std::make_unique<data::ImageBatches>(
       std::make_shared<data::Synthetic>(data::SyntheticOptions{
           .seed = config.seed, .size = config.train_samples, .split = data::Split::kTrain}),
-      AugmentOf(config));
-  source.held_out =
-      std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(data::SyntheticOptions{
-          .seed = config.seed, .size = held_out, .split = data::Split::kTest}));
+      AugmentOf(config), PixelsFor(config));
+  source.held_out = std::make_unique<data::ImageBatches>(
+      std::make_shared<data::Synthetic>(data::SyntheticOptions{
+          .seed = config.seed, .size = held_out, .split = data::Split::kTest}),
+      data::Augment::kNone, PixelsFor(config));
   return source;
 }
 
@@ -57,8 +65,10 @@ Result<DataSource> OpenCifar10(const job::TrainConfig& config) {
   DataSource source;
   source.warnings = train->warnings();
   source.warnings.insert(source.warnings.end(), test->warnings().begin(), test->warnings().end());
-  source.train = std::make_unique<data::ImageBatches>(std::move(train), AugmentOf(config));
-  source.held_out = std::make_unique<data::ImageBatches>(std::move(test));
+  source.train =
+      std::make_unique<data::ImageBatches>(std::move(train), AugmentOf(config), PixelsFor(config));
+  source.held_out = std::make_unique<data::ImageBatches>(std::move(test), data::Augment::kNone,
+                                                         PixelsFor(config));
   return source;
 }
 
