@@ -54,6 +54,7 @@ Status Resolve(Arguments* arguments) {
   options.worker = {ExecutableDirectory() + "/paceline-worker", "step-server"};
   options.worker_environment = job::WorkerEnvironment(::getenv);
   if (options.peer == "none") options.peer.clear();
+  options.peer_family = model::FamilyName(card->family);
   options.peers_dir = std::filesystem::path(PACELINE_SOURCE_DIR) / "bench" / "peers";
   options.out_dir = arguments->out;
   PACELINE_TRY(bench::Validate(options));

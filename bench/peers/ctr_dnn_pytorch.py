@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-# As in pytorch_vgg16.py: freed memory stays in the process; glibc reads these only at its start.
+# As in pytorch_image.py: freed memory stays in the process; glibc reads these only at its start.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": "4294967296",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",

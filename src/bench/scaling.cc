@@ -33,9 +33,7 @@ Status Invalid(std::string message) {
 }
 
 std::filesystem::path PeerScript(const ScalingOptions& options) {
-  const std::string& model = options.config.model;
-  return options.peers_dir /
-         fmt::format("{}_{}.py", options.peer, model.substr(0, model.find('-')));
+  return options.peers_dir / fmt::format("{}_{}.py", options.peer, options.peer_family);
 }
 
 TeamRuns& RunsOf(const Team& team, ScalingResults* results) {
@@ -279,7 +277,7 @@ Status Validate(const ScalingOptions& options) {
   if (options.peer.empty()) return {};
   std::error_code error;
   const std::string script = PeerScript(options).string();
-  const bool plain = (options.peer + config.model).find('/') == std::string::npos;
+  const bool plain = (options.peer + options.peer_family).find('/') == std::string::npos;
   if (!plain || !std::filesystem::exists(script, error)) {
     return Invalid(fmt::format("unknown peer {}: there is no {}", options.peer, script));
   }

@@ -22,9 +22,10 @@ struct ScalingOptions {
   // follow. Workers that train together find PACELINE_RANK etc. in their environment.
   std::vector<std::string> worker;
   std::map<std::string, std::string> worker_environment;
-  // The peer is `python PEERS_DIR/PEER_FAMILY.py`, where the family is the model's name up to a
-  // dash; workers that train together also get --init, RANK and WORLD_SIZE. Empty: no peer.
+  // The peer is `python PEERS_DIR/PEER_FAMILY.py`; workers that train together also get --init,
+  // RANK and WORLD_SIZE. Empty: no peer.
   std::string peer = "pytorch";
+  std::string peer_family = "image";
   std::filesystem::path peers_dir;
   std::string python = "/usr/bin/python3";
   std::filesystem::path out_dir;  // stderr of every process goes to out_dir/logs

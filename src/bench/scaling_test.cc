@@ -62,7 +62,7 @@ class Scaling : public ::testing::Test {
  protected:
   ScalingOptions Options(const Fake& ours, const Fake& peer) {
     WriteFile(dir_ / "ours", ours.Script(dir_ / "order"));
-    WriteFile(dir_ / "pytorch_vgg16.py", peer.Script(dir_ / "order"));
+    WriteFile(dir_ / "pytorch_image.py", peer.Script(dir_ / "order"));
     ScalingOptions options;
     options.config.model = "vgg16-small";
     options.config.batch = 32;
@@ -229,7 +229,7 @@ TEST_F(Scaling, OptionsThatCannotWorkAreNamed) {
   EXPECT_THAT(status([](auto& o) { o.peer = "../evil"; }),
               StatusIs(Code::kInvalidArgument, HasSubstr("unknown peer ../evil")));
   EXPECT_THAT(status([](auto& o) { o.peer = "tensorflow"; }),
-              StatusIs(Code::kInvalidArgument, HasSubstr("tensorflow_vgg16.py")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("tensorflow_image.py")));
 }
 
 TEST_F(Scaling, EveryWorkerIsPinnedToItsCpus) {

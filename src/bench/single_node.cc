@@ -24,13 +24,13 @@ bool CpuAllowed(int cpu) {
 }
 
 std::filesystem::path PeerScript(const SingleNodeOptions& options, const std::string& peer) {
-  return options.peers_dir / fmt::format("{}_{}.py", peer, options.config.model);
+  return options.peers_dir / fmt::format("{}_{}.py", peer, options.peer_family);
 }
 
-// Peer and model become part of a file name.
+// Peer and family become part of a file name.
 bool IsPlainName(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_';
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_' || c == '-';
   });
 }
 
@@ -227,7 +227,9 @@ Status Validate(const SingleNodeOptions& options) {
     return Invalid(fmt::format("CPU {} is not one this process may use", *config.cpu));
   }
   if (options.worker.empty()) return Invalid("no worker program given");
-  if (!IsPlainName(config.model)) return Invalid(fmt::format("bad model name {}", config.model));
+  if (!IsPlainName(options.peer_family)) {
+    return Invalid(fmt::format("bad name of a family {}", options.peer_family));
+  }
   for (const std::string& peer : options.peers) {
     std::error_code error;
     if (!IsPlainName(peer) || !std::filesystem::exists(PeerScript(options, peer), error)) {

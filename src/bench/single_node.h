@@ -21,11 +21,12 @@ struct SingleNodeOptions {
   SingleNodeConfig config;
   std::vector<int> batches{32, 64, 128, 256};
   // The program that serves our steps, with its first arguments; --model, --batch and --threads
-  // follow. Peers are started the same way as `python PEERS_DIR/PEER_MODEL.py`.
+  // follow. Peers are started the same way as `python PEERS_DIR/PEER_FAMILY.py`.
   std::vector<std::string> worker;
   std::map<std::string, std::string> worker_environment;
   std::vector<std::string> peers{"pytorch"};
   std::filesystem::path peers_dir;
+  std::string peer_family = "image";  // of models that one program of a peer trains
   std::string python = "/usr/bin/python3";
   std::filesystem::path out_dir;  // stderr of every process goes to out_dir/logs
   // Every system must train exactly this model; 0: not checked.

@@ -54,7 +54,7 @@ class SingleNode : public ::testing::Test {
  protected:
   SingleNodeOptions Options(const Fake& ours, const Fake& peer) {
     WriteFile(dir_ / "ours", ours.Script(dir_ / "order"));
-    WriteFile(dir_ / "pytorch_vgg16.py", peer.Script(dir_ / "order"));
+    WriteFile(dir_ / "pytorch_image.py", peer.Script(dir_ / "order"));
     SingleNodeOptions options;
     options.config.rounds = 3;
     options.batches = {32};

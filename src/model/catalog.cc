@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/cnn_cards.h"
 #include "model/sparse_cards.h"
 #include "model/vgg_spec.h"
 
@@ -30,6 +31,7 @@ ModelCard Vgg16Small() {
 
 std::vector<ModelCard> AllCards() {
   std::vector<ModelCard> cards{Vgg16(), Vgg16Small()};
+  std::ranges::move(CnnCards(), std::back_inserter(cards));
   std::ranges::move(SparseCards(), std::back_inserter(cards));
   return cards;
 }

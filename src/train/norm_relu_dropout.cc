@@ -5,17 +5,12 @@
 
 #include <torch/torch.h>
 
-#include "kernel/batch_norm.h"
-
 namespace paceline::train {
 
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr double kMomentum = 0.1;  // PyTorch's convention; Fluid calls it 0.9
-constexpr double kEpsilon = 1e-5;
 
 kernel::NormShape ShapeOf(const at::Tensor& tensor) {
   const auto batch = static_cast<std::size_t>(tensor.size(0));
@@ -37,15 +32,6 @@ void ForEachChannel(const kernel::NormShape& shape, const Body& body) {
                    });
 }
 
-// Running statistics keep the unbiased variance, as PyTorch's do.
-void UpdateRunning(const kernel::NormShape& shape, const kernel::Moments& moments, float& mean,
-                   float& variance) {
-  const auto count = static_cast<double>(shape.batch * shape.plane);
-  const double unbiased = double{moments.variance} * count / std::max(1.0, count - 1);
-  mean = static_cast<float>((1 - kMomentum) * double{mean} + kMomentum * double{moments.mean});
-  variance = static_cast<float>((1 - kMomentum) * double{variance} + kMomentum * unbiased);
-}
-
 class NormFunction : public torch::autograd::Function<NormFunction> {
  public:
   // `mask` comes with the dropout's choice and is kept with the ReLU's added.
@@ -54,14 +40,15 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
                             const at::Tensor& running_mean, const at::Tensor& running_variance,
                             const at::Tensor& mask, double scale) {
     const kernel::NormShape shape = ShapeOf(input);
+    const auto count = static_cast<double>(shape.batch * shape.plane);
     at::Tensor output = at::empty_like(input), mean = at::empty_like(gamma),
                inverse_std = at::empty_like(gamma);
     ForEachChannel(shape, [&](std::size_t c) {
       const kernel::Moments moments = kernel::ChannelMoments(shape, c, Span<float>(input));
-      UpdateRunning(shape, moments, Span<float>(running_mean)[c], Span<float>(running_variance)[c]);
+      UpdateRunning(count, moments, Span<float>(running_mean)[c], Span<float>(running_variance)[c]);
       Span<float>(mean)[c] = moments.mean;
       Span<float>(inverse_std)[c] =
-          static_cast<float>(1.0 / std::sqrt(double{moments.variance} + kEpsilon));
+          static_cast<float>(1.0 / std::sqrt(double{moments.variance} + kNormEpsilon));
       kernel::NormActivate(shape, c,
                            {.mean = moments.mean,
                             .inverse_std = Span<float>(inverse_std)[c],
@@ -103,12 +90,19 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
 
 }  // namespace
 
+void UpdateRunning(double count, const kernel::Moments& moments, float& mean, float& variance) {
+  const double unbiased = double{moments.variance} * count / std::max(1.0, count - 1);
+  mean =
+      static_cast<float>((1 - kNormMomentum) * double{mean} + kNormMomentum * double{moments.mean});
+  variance = static_cast<float>((1 - kNormMomentum) * double{variance} + kNormMomentum * unbiased);
+}
+
 at::Tensor NormReluDropout(const at::Tensor& input, const NormTensors& norm, float probability,
                            const ForwardContext& context, std::uint64_t layer) {
   if (!context.training) {
     at::Tensor output =
         at::batch_norm(input, norm.gamma, norm.beta, norm.running_mean, norm.running_variance,
-                       /*training=*/false, kMomentum, kEpsilon, /*cudnn_enabled=*/false);
+                       /*training=*/false, kNormMomentum, kNormEpsilon, /*cudnn_enabled=*/false);
     return at::relu_(output);
   }
   const kernel::DropoutOptions options = context.Dropout(layer, probability);

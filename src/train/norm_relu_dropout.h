@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernel/batch_norm.h"
 #include "train/dropout.h"
 
 namespace paceline::train {
@@ -12,6 +13,13 @@ namespace paceline::train {
 struct NormTensors {
   at::Tensor gamma, beta, running_mean, running_variance;
 };
+
+inline constexpr double kNormMomentum = 0.1;  // PyTorch's convention; Fluid calls it 0.9
+inline constexpr double kNormEpsilon = 1e-5;
+
+// Moves one channel's running statistics towards those of `count` elements. They keep the unbiased
+// variance, as PyTorch's do.
+void UpdateRunning(double count, const kernel::Moments& moments, float& mean, float& variance);
 
 // Batch norm, ReLU and dropout of [n, channels] or [n, channels, height, width]: PyTorch's
 // batch_norm (momentum 0.1, epsilon 1e-5) and relu, with Paceline's dropout, in one pass instead of

@@ -2,23 +2,44 @@
 
 #include "job/model_choice.h"
 #include "model/catalog.h"
+#include "model/cnn_graphs.h"
 #include "model/vgg_spec.h"
+#include "train/layer_net.h"
+#include "train/reconstruction.h"
 #include "train/script_network.h"
 #include "train/vgg.h"
 
 namespace paceline::train {
 
+namespace {
+
+std::shared_ptr<const Objective> ObjectiveOf(const model::ModelCard& card, double label_smoothing) {
+  if (card.family == model::Family::kCompression) return std::make_shared<Reconstruction>();
+  return std::make_shared<Classification>(card.classes, label_smoothing);
+}
+
+Result<std::shared_ptr<Network>> NetworkOf(const model::ModelCard& card, std::uint64_t seed) {
+  if (const auto vgg = model::VggSpecByName(card.name); vgg.ok()) {
+    return std::shared_ptr<Network>(std::make_shared<Vgg>(*vgg, seed));
+  }
+  PACELINE_ASSIGN(const model::LayerGraph graph, model::CnnGraph(card.name));
+  return std::shared_ptr<Network>(std::make_shared<LayerNet>(graph, seed));
+}
+
+}  // namespace
+
 Result<BuiltModel> BuildModel(const job::TrainConfig& config) {
-  if (!job::IsScript(config.model)) return BuildModel(config.model, config.seed, config.label_smoothing);
+  if (!job::IsScript(config.model)) {
+    return BuildModel(config.model, config.seed, config.label_smoothing);
+  }
   PACELINE_ASSIGN(const model::ModelCard card, job::ChooseModel(config));
   return LoadScript(config.model, config.loss, card.input_shape);
 }
 
 Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed, double label_smoothing) {
   PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(name));
-  PACELINE_ASSIGN(const model::VggSpec spec, model::VggSpecByName(card->name));
-  return BuiltModel{std::make_shared<Vgg>(spec, seed),
-                    std::make_shared<Classification>(card->classes, label_smoothing)};
+  PACELINE_ASSIGN(std::shared_ptr<Network> network, NetworkOf(*card, seed));
+  return BuiltModel{std::move(network), ObjectiveOf(*card, label_smoothing)};
 }
 
 }  // namespace paceline::train

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Step server that trains the reference VGG16 with PyTorch. Protocol and tuning: README.md."""
+"""Step server that trains image models with PyTorch. Protocol and tuning: README.md."""
 
 import argparse
 import json
@@ -17,15 +17,16 @@ MALLOC = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 POOL = 2048  # synthetic images kept in memory; contents do not change the speed
-MODELS = {"vgg16": (1, 1.0), "vgg16-small": (8, 0.25)}  # channels divided, dropout multiplied by
+MODELS = ["vgg16", "vgg16-small", "resnet50", "resnet50-small", "se-resnet50", "se-resnet50-small",
+          "mobilenet-v2", "mobilenet-v2-small"]
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=list(MODELS), default="vgg16")
+    parser.add_argument("--model", choices=MODELS, default="vgg16")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--layout", choices=["contiguous", "channels_last"], default="contiguous")
+    parser.add_argument("--layout", choices=["auto", "contiguous", "channels_last"], default="auto")
     parser.add_argument("--adam", choices=["foreach", "single"], default="single")
     parser.add_argument("--malloc", choices=["tuned", "default"], default="tuned")
     parser.add_argument("--denormals", choices=["flush", "keep"], default="keep")
@@ -41,37 +42,16 @@ def parse_arguments():
     return arguments
 
 
-def vgg16(nn, model):
-    """Groups of 3x3 convolution with bias, BN, ReLU, dropout (none after a group's last)."""
-    divide, dropout = MODELS[model]
-    fc = 512 // divide
-    groups = [(64, 2, 0.3), (128, 2, 0.4), (256, 3, 0.4), (512, 3, 0.4), (512, 3, 0.4)]
-    layers, channels = [], 3
-    for width, count, drop in groups:
-        width //= divide
-        for i in range(count):
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width),
-                       nn.ReLU(inplace=True)]
-            if i + 1 < count:
-                layers.append(nn.Dropout(drop * dropout))
-            channels = width
-        layers.append(nn.MaxPool2d(2, 2))
-    layers += [nn.Flatten(), nn.Dropout(0.5 * dropout), nn.Linear(fc, fc), nn.BatchNorm1d(fc),
-               nn.ReLU(inplace=True), nn.Dropout(0.5 * dropout), nn.Linear(fc, fc),
-               nn.Linear(fc, 10)]
-    return nn.Sequential(*layers)
-
-
 class Trainer:
     def __init__(self, torch, arguments):
+        import pytorch_image_models  # needs torch, which may be missing
         torch.manual_seed(1)
         torch.set_num_threads(arguments.threads)
         torch.set_flush_denormal(arguments.denormals == "flush")
-        self.torch = torch
+        self.torch, self.models = torch, pytorch_image_models
         self.batch = arguments.batch
-        self.format = (torch.channels_last if arguments.layout == "channels_last"
-                       else torch.contiguous_format)
-        self.model = vgg16(torch.nn, arguments.model).to(memory_format=self.format).train()
+        self.format = self.memory_format(arguments)
+        self.model = self.models.build(arguments.model).to(memory_format=self.format).train()
         self.params = list(self.model.parameters())
         self.optimizer = torch.optim.Adam(self.params, lr=1e-3,
                                           foreach=arguments.adam == "foreach")
@@ -83,6 +63,11 @@ class Trainer:
         self.order, self.cursor = torch.randperm(POOL), 0
         if arguments.jit == "script":
             self.model = torch.jit.script(self.model)
+
+    def memory_format(self, arguments):
+        last = (self.models.faster_channels_last(arguments.model) if arguments.layout == "auto"
+                else arguments.layout == "channels_last")
+        return self.torch.channels_last if last else self.torch.contiguous_format
 
     def join(self, arguments):
         """The same parameters everywhere, other samples on every rank."""
@@ -145,7 +130,7 @@ def serve(torch, arguments):
             say({"max_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
             return 0
         else:
-            print(f"pytorch_vgg16: unknown command {line.strip()!r}", file=sys.stderr)
+            print(f"pytorch_image: unknown command {line.strip()!r}", file=sys.stderr)
             return 2
     return 0  # the harness went away
 
@@ -157,11 +142,11 @@ def main():
     try:
         import torch
     except ImportError as error:
-        print(f"pytorch_vgg16: PyTorch is not installed (apt install python3-torch): {error}",
+        print(f"pytorch_image: PyTorch is not installed (apt install python3-torch): {error}",
               file=sys.stderr)
         return 3
     if arguments.init and not torch.distributed.is_available():
-        print("pytorch_vgg16: this PyTorch has no torch.distributed", file=sys.stderr)
+        print("pytorch_image: this PyTorch has no torch.distributed", file=sys.stderr)
         return 3
     return serve(torch, arguments)
 
