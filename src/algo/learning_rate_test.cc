@@ -122,7 +122,7 @@ TEST(LearningRate, OneCycleTakesTheWarmUpAndTheFloorItIsGiven) {
                                       .warmup_steps = 5,
                                       .total_steps = 20,
                                       .floor = 0.25};
-  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 0), 0.04);
+  EXPECT_NEAR(LearningRateAt(schedule, 0), 0.04, 1e-12);
   EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 4), 1);
   EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 19), 0.25);
 }

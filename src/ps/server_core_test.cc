@@ -77,7 +77,8 @@ TEST(ServerCore, WeightDecayLeavesAloneWhatIsMarked) {
     const TestPush push = RandomPush(spec, 0, 0, rng);
     servers.Push(push);
     std::vector<float> w_state(StateFloats(kind, 12)), b_state(StateFloats(kind, 5));
-    const std::span values(expected), gradient(push.dense);
+    const std::span<float> values(expected);
+    const std::span<const float> gradient(push.dense);
     ApplyGradient(spec.dense_optimizer, push.learning_rate, gradient.first(12),
                   {values.first(12), w_state});
     RowOptimizerOptions without = spec.dense_optimizer;
