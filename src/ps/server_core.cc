@@ -107,7 +107,9 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> mes
       return Pushed{.duplicate = true, .record = LastRecord()};
     }
     const bool together = values->spec().apply == Apply::kTogether;
-    if (together && push.batch > progress_.version() + 1) {
+    // Usually one round. After a server came back without the last ones, whoever is first sends all
+    // that were not acknowledged again.
+    if (together && push.batch > progress_.version() + kMostUnacknowledged) {
       return Status::Error(Code::kProtocol,
                            fmt::format("batch {} of trainer {}: others are at {}", push.batch,
                                        push.lease, progress_.version()));

@@ -31,7 +31,7 @@ struct LinkOptions {
   std::uint64_t trainer = 0;
   std::vector<std::byte> job;              // EncodeJobSpec, said first on each connection
   std::chrono::milliseconds away{60'000};  // a server that is away for longer is an error
-  std::size_t window = 64;                 // pushes that may be unacknowledged
+  std::size_t window = kMostUnacknowledged;  // pushes that may be unacknowledged
   std::size_t window_bytes = std::size_t{256} << 20;  // the same in bytes; one push always may
   bool shared_memory = true;                          // if the server is on this host
   std::size_t dense_bytes = 0;              // of this server: the memory has room for them

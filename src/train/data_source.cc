@@ -56,18 +56,9 @@ Result<DataSource> OpenImageData(const job::TrainConfig& config, const model::Mo
   } else {
     PACELINE_ASSIGN(images, data::OpenImages(request, config.data, config.data_cache));
   }
-  return DataSource{std::move(images.train), std::move(images.held_out),
-                    std::move(images.warnings)};
-}
-
-Result<DataSource> OpenFamily(const job::TrainConfig& config, const model::ModelCard& card) {
-  switch (card.family) {
-    case model::Family::kTranslation: return OpenTranslation(config, card);
-    case model::Family::kMaskedLanguage: return OpenMaskedLanguage(config, card);
-    default: break;
-  }
-  if (config.Synthetic()) return OpenSyntheticImages(config);
-  return OpenCifar10(config);
+  return DataSource{.train = std::move(images.train),
+                    .held_out = std::move(images.held_out),
+                    .warnings = std::move(images.warnings)};
 }
 
 Result<DataSource> OpenFamily(const job::TrainConfig& config, const model::ModelCard& card) {
