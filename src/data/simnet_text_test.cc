@@ -47,12 +47,12 @@ TEST(SimnetText, NamesFileAndOffsetOfABadLine) {
     return SimnetText::Open(dir.path(), 10);
   };
   for (const char* bad : {"1\t2", "1\t2\t3\t4"}) {
-    EXPECT_THAT(open(bad),
-                StatusIs(Code::kBadData, HasSubstr("shard: byte offset 6: not three lists")));
+    EXPECT_THAT(open(bad), StatusIs(Code::kBadData,
+                                    HasSubstr("shard: line 2, byte offset 6: not three lists")));
   }
   for (const char* bad : {"1\t\t3", "1\tx\t3", "1\t2 \t3", "1\t2  2\t3", "-1\t2\t3", " 1\t2\t3"}) {
-    EXPECT_THAT(open(bad),
-                StatusIs(Code::kBadData, HasSubstr("shard: byte offset 6: not a list of ids")));
+    EXPECT_THAT(open(bad), StatusIs(Code::kBadData,
+                                    HasSubstr("shard: line 2, byte offset 6: not a list of ids")));
   }
   EXPECT_THAT(open("1\t2\t10"), StatusIs(Code::kBadData, HasSubstr("id 10 of a dictionary of 10")));
   EXPECT_THAT(open("1\t2\t99999999999999999999"),

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "data/fnv.h"
+
 namespace paceline::data {
 
 namespace {
@@ -37,11 +39,17 @@ Result<std::size_t> ReadUpTo(int fd, const std::string& path, std::uint64_t offs
   return done;
 }
 
-// FNV-1a, 64 bits. Tells different files apart; not meant against an attacker.
-std::uint64_t Hash(std::string_view bytes, std::uint64_t hash) {
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
-  return hash;
+// The part of `bytes` that is whole lines: all of it at the end of a file.
+std::string_view WholeLines(std::string_view bytes, bool last) {
+  return last ? bytes : bytes.substr(0, bytes.rfind('\n') + 1);
 }
+
+// "line 12, byte offset 345"
+std::string PlaceText(std::uint64_t line, std::uint64_t offset) {
+  return fmt::format("line {}, byte offset {}", line, offset);
+}
+
+}  // namespace
 
 Result<std::vector<std::filesystem::path>> FilesOf(const std::filesystem::path& folder) {
   std::error_code error;
@@ -57,19 +65,22 @@ Result<std::vector<std::filesystem::path>> FilesOf(const std::filesystem::path& 
   return paths;
 }
 
-// The part of `bytes` that is whole lines: all of it at the end of a file.
-std::string_view WholeLines(std::string_view bytes, bool last) {
-  return last ? bytes : bytes.substr(0, bytes.rfind('\n') + 1);
+Result<TextLines> TextLines::Open(const std::filesystem::path& folder, const Visit& visit) {
+  PACELINE_ASSIGN(const auto files, FilesOf(folder));
+  if (files.empty()) {
+    return Status::Error(Code::kBadData, fmt::format("{}: no line", folder.string()));
+  }
+  return Open(files, visit);
 }
 
-}  // namespace
-
-Result<TextLines> TextLines::Open(const std::filesystem::path& folder, const Visit& visit) {
-  PACELINE_ASSIGN(const auto paths, FilesOf(folder));
+Result<TextLines> TextLines::Open(const std::vector<std::filesystem::path>& files,
+                                  const Visit& visit) {
   TextLines lines;
-  for (const auto& path : paths) PACELINE_TRY(lines.AddFile(path, visit));
+  for (const auto& file : files) PACELINE_TRY(lines.AddFile(file, visit));
   if (lines.size() == 0) {
-    return Status::Error(Code::kBadData, fmt::format("{}: no line", folder.string()));
+    return Status::Error(
+        Code::kBadData,
+        fmt::format("{}: no line", files.empty() ? "no file" : files.front().string()));
   }
   return lines;
 }
@@ -96,7 +107,7 @@ Status TextLines::AddFile(const std::filesystem::path& path, const Visit& visit)
 Status TextLines::ScanFile(File& file, const Visit& visit) {
   std::vector<char> buffer(kLongestLine);
   std::string line;
-  std::uint64_t lines = 0, hash = 0xCBF29CE484222325ULL;
+  std::uint64_t hash = kFnvStart;
   for (std::uint64_t offset = 0; offset < file.bytes;) {
     const std::uint64_t wanted = std::min<std::uint64_t>(buffer.size(), file.bytes - offset);
     PACELINE_ASSIGN(const std::size_t got,
@@ -109,19 +120,21 @@ Status TextLines::ScanFile(File& file, const Visit& visit) {
     if (rest.empty()) {
       return BadText(file.path, offset, fmt::format("no end of line for {} bytes", got));
     }
-    hash = Hash(rest, hash);
+    hash = Fnv(rest, hash);
     while (!rest.empty()) {
       line = rest.substr(0, rest.find('\n'));
       const std::size_t used = std::min(rest.size(), line.size() + 1);
-      if (lines++ % kStride == 0) file.places.push_back(offset);
-      PACELINE_TRY(visit(line).Wrap(fmt::format("{}: byte offset {}", file.path, offset)));
+      if (file.lines++ % kStride == 0) file.places.push_back(offset);
+      if (const Status seen = visit(line); !seen.ok()) {
+        return seen.Wrap(fmt::format("{}: {}", file.path, PlaceText(file.lines, offset)));
+      }
       offset += used;
       rest.remove_prefix(used);
     }
   }
   fingerprint_ += fmt::format(
       "{}:{}:{:016x} ", std::filesystem::path(file.path).filename().string(), file.bytes, hash);
-  lines_ += lines;
+  lines_ += file.lines;
   return {};
 }
 
@@ -129,35 +142,71 @@ const TextLines::File& TextLines::FileOf(std::uint64_t number) const {
   return *std::prev(std::ranges::upper_bound(files_, number, {}, &File::first_line));
 }
 
-std::string TextLines::Describe(std::uint64_t number) const {
-  const File& file = FileOf(number);
-  return fmt::format("{}: line {}", file.path, number - file.first_line + 1);
+std::vector<TextLines::FileLines> TextLines::Files() const {
+  std::vector<FileLines> files;
+  for (const File& file : files_) files.push_back({file.path, file.first_line, file.lines});
+  return files;
+}
+
+Status TextLines::ReadBlock(const File& file, std::uint64_t block, std::string& bytes) {
+  const std::uint64_t begin = file.places[block];
+  const std::uint64_t end = block + 1 < file.places.size() ? file.places[block + 1] : file.bytes;
+  bytes.resize(end - begin);
+  PACELINE_ASSIGN(const std::size_t got, ReadUpTo(file.fd.get(), file.path, begin, bytes));
+  if (got == bytes.size()) return {};
+  return BadText(file.path, begin + got, "the file ends here; it has shrunk since it was opened");
+}
+
+Status TextLines::ForEach(std::uint64_t first, std::uint64_t count, const VisitAgain& visit) const {
+  if (first > lines_ || count > lines_ - first) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("lines {} to {} of {}", first, first + count, lines_));
+  }
+  std::string bytes;
+  for (std::uint64_t next = first; next < first + count;) {
+    const File& file = FileOf(next);
+    const std::uint64_t block = (next - file.first_line) / kStride;
+    PACELINE_TRY(ReadBlock(file, block, bytes));
+    std::string_view rest = bytes;
+    std::uint64_t number = file.first_line + block * kStride;
+    const std::uint64_t end =
+        std::min({first + count, number + kStride, file.first_line + file.lines});
+    for (; number < end; ++number) {
+      if (rest.empty()) {
+        return BadText(file.path, file.places[block], "fewer lines than when it was opened");
+      }
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      if (number >= next) PACELINE_TRY(visit(number, line));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    }
+    next = number;
+  }
+  return {};
 }
 
 Status TextLines::Read(std::uint64_t number, std::string& line) const {
   if (number >= lines_) {
     return Status::Error(Code::kInvalidArgument, fmt::format("line {} of {}", number, lines_));
   }
+  return ForEach(number, 1, [&line](std::uint64_t, std::string_view text) -> Status {
+    line = text;
+    return {};
+  });
+}
+
+std::string TextLines::Describe(std::uint64_t number) const {
   const File& file = FileOf(number);
-  const std::uint64_t block = (number - file.first_line) / kStride;
-  const std::uint64_t begin = file.places[block];
-  const std::uint64_t end = block + 1 < file.places.size() ? file.places[block + 1] : file.bytes;
-  line.resize(end - begin);
-  PACELINE_ASSIGN(const std::size_t got, ReadUpTo(file.fd.get(), file.path, begin, line));
-  if (got != line.size()) {
-    return BadText(file.path, begin + got, "the file ends here; it has shrunk since it was opened");
-  }
-  std::size_t first = 0;
-  for (std::uint64_t skip = (number - file.first_line) % kStride; skip > 0; --skip) {
-    const std::size_t newline = line.find('\n', first);
-    if (newline == std::string::npos) {
-      return BadText(file.path, begin, "fewer lines than when it was opened");
-    }
-    first = newline + 1;
-  }
-  line.erase(std::min(line.find('\n', first), line.size()));
-  line.erase(0, first);
-  return {};
+  const std::uint64_t local = number - file.first_line;
+  const std::uint64_t block = local / kStride;
+  std::uint64_t offset = file.places[block];
+  // Only for a message: what cannot be read any more does not count.
+  const Status read = ForEach(number - local % kStride, local % kStride,
+                              [&offset](std::uint64_t, std::string_view line) -> Status {
+                                offset += line.size() + 1;
+                                return {};
+                              });
+  return fmt::format("{}: {}", file.path,
+                     read.ok() ? PlaceText(local + 1, offset) : fmt::format("line {}", local + 1));
 }
 
 }  // namespace paceline::data

@@ -1,0 +1,135 @@
+#include "data/parallel_text.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "data/fnv.h"
+#include "data/text_check.h"
+
+namespace paceline::data {
+
+namespace {
+
+Status SameLines(const TextLines& source, const TextLines& target) {
+  const auto sources = source.Files(), targets = target.Files();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].count == targets[i].count) continue;
+    const bool source_longer = sources[i].count > targets[i].count;
+    const TextLines& longer = source_longer ? source : target;
+    const std::uint64_t first = source_longer ? sources[i].first : targets[i].first;
+    const std::uint64_t both = std::min(sources[i].count, targets[i].count);
+    return Status::Error(Code::kBadData,
+                         fmt::format("{} has {} lines and {} has {}; {} has no counterpart",
+                                     sources[i].path, sources[i].count, targets[i].path,
+                                     targets[i].count, longer.Describe(first + both)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ParallelLines>> ParallelLines::Open(const Files& files,
+                                                                 BadRecord policy) {
+  auto lines = std::make_shared<ParallelLines>();
+  const auto open = [&](const std::vector<std::filesystem::path>& paths) {
+    std::uint64_t number = 0;
+    return TextLines::Open(paths, [&, number](std::string& line) mutable -> Status {
+      const Status good = CheckSentence(line);
+      if (!good.ok() && policy == BadRecord::kFail) return good;
+      if (!good.ok()) lines->bad_.push_back(number);
+      ++number;
+      return {};
+    });
+  };
+  PACELINE_ASSIGN(lines->source_, open(files.source));
+  PACELINE_ASSIGN(lines->target_, open(files.target));
+  PACELINE_TRY(SameLines(lines->source_, lines->target_));
+  std::ranges::sort(lines->bad_);
+  lines->bad_.erase(std::ranges::unique(lines->bad_).begin(), lines->bad_.end());
+  return std::shared_ptr<const ParallelLines>(std::move(lines));
+}
+
+Result<std::unique_ptr<ParallelText>> ParallelText::Open(std::shared_ptr<const ParallelLines> lines,
+                                                         const ParallelTextOptions& options) {
+  std::unique_ptr<ParallelText> text(new ParallelText(std::move(lines), options));
+  PACELINE_TRY(text->Measure());
+  if (text->size() > 0) return text;
+  return Status::Error(Code::kBadData, fmt::format("{}: no usable sentence",
+                                                   text->lines_->source().Files().front().path));
+}
+
+Status ParallelText::TooLong(const TextLines& text, std::uint64_t line, std::size_t pieces) const {
+  return Status::Error(Code::kBadData,
+                       fmt::format("{}: {} pieces; the model takes at most {}", text.Describe(line),
+                                   pieces, options_.max_length));
+}
+
+// Goes through both texts at once, a stretch of lines of each at a time.
+Status ParallelText::Measure() {
+  constexpr std::uint64_t kStretch = 1 << 14;
+  const std::uint64_t all = lines_->source().size();
+  std::vector<std::uint32_t> sources, targets;
+  std::vector<std::int32_t> ids;
+  const auto measure = [&](const TextLines& text, std::uint64_t first,
+                           std::vector<std::uint32_t>& lengths) {
+    lengths.clear();
+    return text.ForEach(first, std::min(kStretch, all - first),
+                        [&](std::uint64_t, std::string_view line) -> Status {
+                          ids.clear();
+                          options_.tokenizer->Encode(WithoutReturn(line), ids);
+                          lengths.push_back(static_cast<std::uint32_t>(ids.size()));
+                          return {};
+                        });
+  };
+  auto bad = lines_->bad().begin();
+  for (std::uint64_t first = 0; first < all; first += kStretch) {
+    PACELINE_TRY(measure(lines_->source(), first, sources));
+    PACELINE_TRY(measure(lines_->target(), first, targets));
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const std::uint64_t line = first + i;
+      const bool known_bad = bad != lines_->bad().end() && *bad == line;
+      if (known_bad) ++bad;
+      const bool source_too_long = sources[i] > options_.max_length;
+      const bool too_long = source_too_long || targets[i] + 1 > options_.max_length;
+      if (!known_bad && too_long && options_.policy == BadRecord::kFail) {
+        return source_too_long ? TooLong(lines_->source(), line, sources[i])
+                               : TooLong(lines_->target(), line, std::size_t{targets[i]} + 1);
+      }
+      if (known_bad || too_long) continue;
+      lengths_.push_back({sources[i], targets[i]});
+      numbers_.push_back(line);
+    }
+  }
+  if (numbers_.size() == all) numbers_ = {};
+  return {};
+}
+
+Status ParallelText::Read(std::uint64_t index, SentencePair& pair) const {
+  if (index >= size()) {
+    return Status::Error(Code::kInvalidArgument, fmt::format("pair {} of {}", index, size()));
+  }
+  const std::uint64_t line = numbers_.empty() ? index : numbers_[index];
+  const auto encode = [&](const TextLines& text, std::uint32_t length,
+                          std::vector<std::int32_t>& ids) -> Status {
+    std::string words;
+    PACELINE_TRY(text.Read(line, words));
+    ids.clear();
+    options_.tokenizer->Encode(WithoutReturn(words), ids);
+    if (ids.size() == length) return {};
+    return Status::Error(Code::kBadData,
+                         fmt::format("{}: changed since it was opened", text.Describe(line)));
+  };
+  PACELINE_TRY(encode(lines_->source(), lengths_[index].source, pair.source));
+  return encode(lines_->target(), lengths_[index].target, pair.target);
+}
+
+std::string ParallelText::Fingerprint() const {
+  const std::uint64_t vocabulary = Fnv(options_.tokenizer->ToFile("").ToText());
+  return fmt::format("translation {}-> {}vocabulary:{:016x} pairs:{}",
+                     lines_->source().fingerprint(), lines_->target().fingerprint(), vocabulary,
+                     size());
+}
+
+}  // namespace paceline::data
