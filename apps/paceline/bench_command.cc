@@ -65,6 +65,7 @@ int SingleNode(const std::vector<std::string>& raw) {
   if (!card.ok()) return Fail(kName, card.status());
   options.expected_params = (*card)->ParameterCount();
   options.expected_tensors = (*card)->TensorCount();
+  if ((*card)->vocabulary > 0) options.peer_group = "text";
   options.worker = {ExecutableDirectory() + "/paceline-worker", "step-server"};
   options.worker_environment = job::WorkerEnvironment(::getenv);
   if (options.peers == std::vector<std::string>{"none"}) options.peers.clear();

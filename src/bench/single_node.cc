@@ -24,13 +24,15 @@ bool CpuAllowed(int cpu) {
 }
 
 std::filesystem::path PeerScript(const SingleNodeOptions& options, const std::string& peer) {
-  return options.peers_dir / fmt::format("{}_{}.py", peer, options.config.model);
+  const std::string& group = options.peer_group;
+  return options.peers_dir /
+         fmt::format("{}_{}.py", peer, group.empty() ? options.config.model : group);
 }
 
 // Peer and model become part of a file name.
 bool IsPlainName(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_';
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_' || c == '-';
   });
 }
 

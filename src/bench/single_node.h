@@ -21,10 +21,12 @@ struct SingleNodeOptions {
   SingleNodeConfig config;
   std::vector<int> batches{32, 64, 128, 256};
   // The program that serves our steps, with its first arguments; --model, --batch and --threads
-  // follow. Peers are started the same way as `python PEERS_DIR/PEER_MODEL.py`.
+  // follow. Peers are started the same way as `python PEERS_DIR/PEER_MODEL.py`, or PEER_GROUP.py
+  // where one program trains several models.
   std::vector<std::string> worker;
   std::map<std::string, std::string> worker_environment;
   std::vector<std::string> peers{"pytorch"};
+  std::string peer_group;  // empty: the model has a program of its own
   std::filesystem::path peers_dir;
   std::string python = "/usr/bin/python3";
   std::filesystem::path out_dir;  // stderr of every process goes to out_dir/logs

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/sparse_cards.h"
+#include "model/text_spec.h"
 #include "model/vgg_spec.h"
 
 namespace paceline::model {
@@ -30,6 +31,7 @@ ModelCard Vgg16Small() {
 
 std::vector<ModelCard> AllCards() {
   std::vector<ModelCard> cards{Vgg16(), Vgg16Small()};
+  std::ranges::move(TextCards(), std::back_inserter(cards));
   std::ranges::move(SparseCards(), std::back_inserter(cards));
   return cards;
 }

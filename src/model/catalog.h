@@ -36,8 +36,9 @@ struct ModelCard {
   std::string source;  // where architecture and hyper-parameters come from
   std::vector<std::int64_t> input_shape;
   std::int64_t classes = 0;
-  std::int64_t vocabulary = 0;  // of models of text: word pieces, those with a special sense included
-  std::int64_t max_length = 0;  // of models of text: word pieces of one sample
+  std::int64_t vocabulary =
+      0;  // of models of text: word pieces, those with a special sense included
+  std::int64_t max_length = 0;         // of models of text: word pieces of one sample
   std::vector<TensorSpec> parameters;  // trainable, in the module's order
   std::int64_t forward_flops = 0;      // of one sample; a multiply-add counts as two
 
@@ -45,6 +46,16 @@ struct ModelCard {
   std::int64_t batch = 128;
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
+  // These go with that optimiser; 0: not set.
+  double momentum = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double epsilon = 0;
+  double weight_decay = 0;
+  // And these with any; empty or 0: not set.
+  std::string lr_schedule;
+  std::uint64_t warmup_steps = 0;
+  double label_smoothing = 0;
 
   // Embedding tables and passes written by hand: trains without libtorch.
   bool Fused() const { return family >= Family::kClick; }
