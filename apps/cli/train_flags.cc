@@ -42,8 +42,9 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
   group->add_option("--bad-record", config.bad_record,
                     "fail: refuse corrupt data; skip: leave it out and count it");
   group->add_option("--prefetch", config.prefetch, "Steps whose data is prepared in advance");
-  group->add_option("--data-threads", config.data_threads,
-                    "Threads of each worker that prepare data; each has a step of its own in memory");
+  group->add_option(
+      "--data-threads", config.data_threads,
+      "Threads of each worker that prepare data; each has a step of its own in memory");
   group->add_option("--vocab", config.vocab,
                     "Of models of text: vocabulary file (default: learnt from the text, once)");
   group->add_option("--languages", config.languages,

@@ -68,7 +68,7 @@ int SingleNode(const std::vector<std::string>& raw) {
   options.worker = {ExecutableDirectory() + "/paceline-worker", "step-server"};
   options.worker_environment = job::WorkerEnvironment(::getenv);
   if (options.peers == std::vector<std::string>{"none"}) options.peers.clear();
-  options.peer_family = model::FamilyName((*card)->family);
+  options.peer_family = (*card)->vocabulary > 0 ? "text" : model::FamilyName((*card)->family);
   options.peers_dir = std::filesystem::path(PACELINE_SOURCE_DIR) / "bench" / "peers";
   options.out_dir = arguments.out;
   options.config.cpu = bench::DefaultCpu(options.config.threads);

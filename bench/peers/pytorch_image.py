@@ -116,11 +116,11 @@ def say(message):
     print(json.dumps(message), flush=True)
 
 
-def serve(torch, arguments):
-    trainer = Trainer(torch, arguments)
+def answer(torch, arguments, trainer, tensors):
+    """The protocol, with a trainer that has params and run(steps)."""
     say({"ready": True, "system": "PyTorch", "version": version(torch),
          "model": arguments.model, "params": sum(p.numel() for p in trainer.params),
-         "tensors": len(trainer.params), "batch": arguments.batch,
+         "tensors": tensors, "batch": arguments.batch,
          "threads": torch.get_num_threads()})
     for line in sys.stdin:
         words = line.split()
@@ -130,7 +130,7 @@ def serve(torch, arguments):
             say({"max_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
             return 0
         else:
-            print(f"pytorch_image: unknown command {line.strip()!r}", file=sys.stderr)
+            print(f"step server: unknown command {line.strip()!r}", file=sys.stderr)
             return 2
     return 0  # the harness went away
 
@@ -148,7 +148,8 @@ def main():
     if arguments.init and not torch.distributed.is_available():
         print("pytorch_image: this PyTorch has no torch.distributed", file=sys.stderr)
         return 3
-    return serve(torch, arguments)
+    trainer = Trainer(torch, arguments)
+    return answer(torch, arguments, trainer, len(trainer.params))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ struct AuditReport {
   std::uint64_t servers = 0;          // parameter servers whose records are here
   std::uint64_t pushes = 0;           // that the first of them has applied
   std::uint64_t repeated_pushes = 0;  // that came again and were not applied again, of all
-  std::string ended;                  // "complete", "stopped early", "interrupted", "no record of an end"
+  std::string ended;  // "complete", "stopped early", "interrupted", "no record of an end"
   std::vector<MemberPart> parts;
   std::vector<std::string> notes;
   ViolationList violations;

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "job/model_choice.h"
 #include "job/config_checks.h"
+#include "job/model_choice.h"
 #include "job/recipe.h"
 
 namespace paceline::job {
@@ -177,9 +177,9 @@ Status CheckImageSize(const TrainConfig& config, const model::ModelCard& card) {
   if (config.image_size == 0) return {};
   PACELINE_TRY(Within<std::int64_t>("--image-size", config.image_size, 8, 4096));
   if (card.any_image_size) return {};
-  return Status::Error(Code::kInvalidArgument,
-                       fmt::format("--image-size is {}; {} takes one size only", config.image_size,
-                                   card.name));
+  return Status::Error(
+      Code::kInvalidArgument,
+      fmt::format("--image-size is {}; {} takes one size only", config.image_size, card.name));
 }
 
 Status CheckRanges(const TrainConfig& config) {

@@ -135,4 +135,30 @@ void MaskedScale(std::span<const float> values, std::span<const std::uint8_t> ma
   }
 }
 
+void MaskedScaleAdd(std::span<const float> values, std::span<const std::uint8_t> mask, float scale,
+                    std::span<const float> added, std::span<float> out) {
+  PACELINE_CHECK(
+      values.size() == mask.size() && values.size() == out.size() && values.size() == added.size(),
+      "one mask byte per value");
+  const float* __restrict v = values.data();
+  const std::uint8_t* __restrict m = mask.data();
+  const float* __restrict a = added.data();
+  float* __restrict o = out.data();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    o[i] = a[i] + std::bit_cast<float>(std::bit_cast<std::uint32_t>(v[i] * scale) & (0U - m[i]));
+  }
+}
+
+void ScaleWherePositive(std::span<const float> values, std::span<const float> sign, float scale,
+                        std::span<float> out) {
+  PACELINE_CHECK(values.size() == sign.size() && values.size() == out.size(), "sizes");
+  const float* __restrict v = values.data();
+  const float* __restrict s = sign.data();
+  float* __restrict o = out.data();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // NaN counts as positive, or it would be hidden from the NaN policy.
+    o[i] = s[i] <= 0.0F ? 0.0F : v[i] * scale;
+  }
+}
+
 }  // namespace paceline::kernel

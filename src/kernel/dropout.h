@@ -27,4 +27,12 @@ float DropoutScale(const DropoutOptions& options);
 void MaskedScale(std::span<const float> values, std::span<const std::uint8_t> mask, float scale,
                  std::span<float> out);
 
+// out[i] = added[i] + (mask[i] ? values[i] * scale : 0).
+void MaskedScaleAdd(std::span<const float> values, std::span<const std::uint8_t> mask, float scale,
+                    std::span<const float> added, std::span<float> out);
+
+// out[i] = values[i] * scale where `sign` is not 0 or less, else 0.
+void ScaleWherePositive(std::span<const float> values, std::span<const float> sign, float scale,
+                        std::span<float> out);
+
 }  // namespace paceline::kernel

@@ -8,6 +8,7 @@
 
 #include "model/cnn_cards.h"
 #include "model/sparse_cards.h"
+#include "model/text_spec.h"
 #include "model/vgg_spec.h"
 
 namespace paceline::model {
@@ -32,6 +33,7 @@ ModelCard Vgg16Small() {
 std::vector<ModelCard> AllCards() {
   std::vector<ModelCard> cards{Vgg16(), Vgg16Small()};
   std::ranges::move(CnnCards(), std::back_inserter(cards));
+  std::ranges::move(TextCards(), std::back_inserter(cards));
   std::ranges::move(SparseCards(), std::back_inserter(cards));
   return cards;
 }

@@ -33,7 +33,31 @@ TEST(SparseCards, HaveTheParametersOfTheirSources) {
   EXPECT_EQ((*FindModel("word2vec"))->ParameterCount(), 2 * 354'051 * 300);
 }
 
-TEST(Catalog, OnlyImagesNeedLibtorch) {
+TEST(TextCards, HaveTheParametersOfTheirSources) {
+  EXPECT_EQ((*FindModel("transformer-base"))->ParameterCount(), 60'487'680);
+  EXPECT_EQ((*FindModel("transformer-base"))->TensorCount(), 149);
+  EXPECT_EQ((*FindModel("transformer-big"))->ParameterCount(), 209'055'744);
+  // Hugging Face's BertForPreTraining of bert-base-uncased and bert-large-uncased.
+  EXPECT_EQ((*FindModel("bert-base"))->ParameterCount(), 110'106'428);
+  EXPECT_EQ((*FindModel("bert-base"))->TensorCount(), 206);
+  EXPECT_EQ((*FindModel("bert-large"))->ParameterCount(), 336'226'108);
+  std::int64_t encoder = 0;
+  for (const TensorSpec& tensor : (*FindModel("bert-large"))->parameters) {
+    if (tensor.name.starts_with("bert.")) encoder += tensor.Elements();
+  }
+  EXPECT_EQ(encoder, 335'141'888);
+}
+
+// By hand, of bert-base and 128 pieces: 12 layers of 4 d^2 + 2 d inner weights and 2 * 128 d scores
+// each, 20 masked words, the pooler and the next sentence.
+TEST(TextCards, CountTheirOperations) {
+  EXPECT_EQ((*FindModel("bert-base"))->forward_flops,
+            std::int64_t{12} * 2 * 128 * (4 * 768 * 768 + 2 * 768 * 3072 + 2 * 128 * 768) +
+                std::int64_t{20} * 2 * 768 * (768 + 30'522) + 2 * 768 * (768 + 2));
+}
+
+TEST(Catalog, OnlyModelsWithTablesDoWithoutLibtorch) {
+  EXPECT_FALSE((*FindModel("bert-small"))->Fused());
   EXPECT_FALSE((*FindModel("vgg16"))->Fused());
   EXPECT_TRUE((*FindModel("word2vec-small"))->Fused());
 }

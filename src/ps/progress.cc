@@ -31,7 +31,7 @@ bool Progress::Explains(const SyncRounds& rounds, bool together) const {
   std::size_t expected = 0;
   for (std::size_t trainer = 0; together && trainer < batches_.size(); ++trainer) {
     const std::uint64_t has = batches_[trainer];
-    if (has > version_ && has - version_ > 2) return false;
+    if (has > version_ && has - version_ > kMostUnacknowledged + 1) return false;
     for (std::uint64_t batch = version_; batch < has; ++batch, ++expected) {
       if (!rounds.Has(batch, trainer)) return false;
     }

@@ -24,8 +24,8 @@ class Progress {
   // What version() will be after Applied().
   std::uint64_t VersionAfter(const Push& push) const;
 
-  // Whether exactly these pushes wait: those of batches that not all trainers have sent, at most
-  // two of a trainer; none when pushes do not wait.
+  // Whether exactly these pushes wait: those of batches that not all trainers have sent, no
+  // more of a trainer than it may have on their way; none when pushes do not wait.
   bool Explains(const SyncRounds& rounds, bool together) const;
 
   // Batches below this are there of every trainer that has so many.

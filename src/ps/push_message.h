@@ -21,6 +21,10 @@ struct TablePart {
   friend bool operator==(const TablePart& a, const TablePart& b);
 };
 
+// Pushes of a trainer that a server may not have acknowledged yet. It keeps them all, and after a
+// server came back, it may send them all again before the other trainers do.
+inline constexpr std::uint64_t kMostUnacknowledged = 64;
+
 // Push::version of a push that does not say with which parameters it was computed.
 inline constexpr std::uint64_t kVersionUnknown = std::numeric_limits<std::uint64_t>::max();
 

@@ -202,9 +202,12 @@ TEST(ServerCore, WhatDoesNotFitIsRefusedAndChangesNothing) {
   const auto ahead = [&](std::uint64_t batch) {
     return servers[0].Push(AsBytes(EncodePush({.batch = batch, .dense = dense})));
   };
-  EXPECT_THAT(ahead(0), IsOk());
-  EXPECT_THAT(ahead(1), IsOk());
-  EXPECT_THAT(ahead(2), StatusIs(Code::kProtocol, HasSubstr("others are at 0")));
+  // As many as a trainer sends again to a server that has lost them, before the others do.
+  for (std::uint64_t batch = 0; batch <= kMostUnacknowledged; ++batch) {
+    EXPECT_THAT(ahead(batch), IsOk());
+  }
+  EXPECT_THAT(ahead(kMostUnacknowledged + 1),
+              StatusIs(Code::kProtocol, HasSubstr("others are at 0")));
 }
 
 TEST(ServerCore, APullWaitsForTheVersion) {

@@ -29,8 +29,8 @@ struct LinkOptions {
   std::string name;  // "server 0 (127.0.0.1:7164)", for messages
   net::Secret secret = net::Secret::Open();
   std::uint64_t trainer = 0;
-  std::vector<std::byte> job;              // EncodeJobSpec, said first on each connection
-  std::chrono::milliseconds away{60'000};  // a server that is away for longer is an error
+  std::vector<std::byte> job;                // EncodeJobSpec, said first on each connection
+  std::chrono::milliseconds away{60'000};    // a server that is away for longer is an error
   std::size_t window = kMostUnacknowledged;  // pushes that may be unacknowledged
   std::size_t window_bytes = std::size_t{256} << 20;  // the same in bytes; one push always may
   bool shared_memory = true;                          // if the server is on this host

@@ -49,10 +49,9 @@ Result<DataSource> OpenImageData(const job::TrainConfig& config, const model::Mo
   const data::ImageRequest request = ImagesFor(config, card);
   data::ImageSources images;
   if (config.Synthetic()) {
-    images = data::MakeSyntheticImages(
-        request, {.seed = config.seed,
-                  .train = config.train_samples,
-                  .held_out = config.SyntheticHeldOut()});
+    images = data::MakeSyntheticImages(request, {.seed = config.seed,
+                                                 .train = config.train_samples,
+                                                 .held_out = config.SyntheticHeldOut()});
   } else {
     PACELINE_ASSIGN(images, data::OpenImages(request, config.data, config.data_cache));
   }

@@ -12,6 +12,7 @@
 #include "data/loader.h"
 #include "model/catalog.h"
 #include "train/data_source.h"
+#include "train/random_text.h"
 #include "train/trainer.h"
 
 namespace paceline::train {
@@ -33,18 +34,17 @@ class StepServer {
   Status Open() {
     PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options_.model));
     learning_rate_ = card->learning_rate;
-    PACELINE_ASSIGN(data_,
-                    OpenData({.model = card->name, .augment = "none", .seed = options_.seed}));
-    plan_.dataset_size = data_.train->size();
+    PACELINE_ASSIGN(source_, OpenSource(*card));
+    plan_.dataset_size = source_->size();
     plan_.total_samples = kManySteps * plan_.GlobalBatch();
-    PACELINE_ASSIGN(BuiltModel model, BuildModel(card->name, options_.seed));
+    PACELINE_ASSIGN(BuiltModel model, BuildModel(card->name, options_.seed, card->label_smoothing));
     PACELINE_ASSIGN(trainer_, Trainer::Create(std::move(model),
                                               {.seed = options_.seed,
                                                .shards = plan_.shards,
                                                .optimizer = {.name = card->optimizer},
                                                .engine = options_.engine},
                                               clock_));
-    PACELINE_ASSIGN(loader_, data::BatchLoader::Create(*data_.train, plan_,
+    PACELINE_ASSIGN(loader_, data::BatchLoader::Create(*source_, plan_,
                                                        {.first_shard = trainer_->first_shard(),
                                                         .end_shard = trainer_->end_shard()}));
     return {};
@@ -86,9 +86,18 @@ class StepServer {
   Status Finish() { return options_.engine == nullptr ? Status() : trainer_->VerifyReplicas(); }
 
  private:
+  // Sentences differ in length, and a peer's must not: models of text get random ones of one
+  // length.
+  Result<std::unique_ptr<data::BatchSource>> OpenSource(const model::ModelCard& card) const {
+    if (card.vocabulary > 0) return std::make_unique<RandomText>(card);
+    PACELINE_ASSIGN(DataSource data,
+                    OpenData({.model = card.name, .augment = "none", .seed = options_.seed}));
+    return std::move(data.train);
+  }
+
   StepServerOptions options_;
   const Clock& clock_;
-  DataSource data_;
+  std::unique_ptr<data::BatchSource> source_;
   algo::BatchPlan plan_;
   double learning_rate_ = 0;
   std::unique_ptr<Trainer> trainer_;

@@ -3,10 +3,14 @@
 #include "job/model_choice.h"
 #include "model/catalog.h"
 #include "model/cnn_graphs.h"
+#include "model/text_spec.h"
 #include "model/vgg_spec.h"
+#include "train/bert.h"
 #include "train/layer_net.h"
 #include "train/reconstruction.h"
 #include "train/script_network.h"
+#include "train/text_objectives.h"
+#include "train/transformer.h"
 #include "train/vgg.h"
 
 namespace paceline::train {
@@ -38,6 +42,16 @@ Result<BuiltModel> BuildModel(const job::TrainConfig& config) {
 
 Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed, double label_smoothing) {
   PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(name));
+  if (card->family == model::Family::kTranslation) {
+    PACELINE_ASSIGN(const auto spec, model::TransformerSpecByName(card->name));
+    return BuiltModel{std::make_shared<Transformer>(spec, *card, seed),
+                      std::make_shared<Translation>(label_smoothing)};
+  }
+  if (card->family == model::Family::kMaskedLanguage) {
+    PACELINE_ASSIGN(const auto spec, model::BertSpecByName(card->name));
+    return BuiltModel{std::make_shared<Bert>(spec, *card, seed),
+                      std::make_shared<MaskedLanguage>()};
+  }
   PACELINE_ASSIGN(std::shared_ptr<Network> network, NetworkOf(*card, seed));
   return BuiltModel{std::move(network), ObjectiveOf(*card, label_smoothing)};
 }

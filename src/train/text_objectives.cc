@@ -1,0 +1,137 @@
+#include "train/text_objectives.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "algo/bleu.h"
+#include "train/text_layers.h"
+#include "train/transformer.h"
+
+namespace paceline::train {
+
+namespace {
+
+constexpr std::int64_t kEnd = 2;
+// Decoding takes a pass of the network for every word: enough sentences for a figure, no more.
+constexpr std::int64_t kTranslatedOfABatch = 32;
+constexpr std::int64_t kLongerThanSource = 50;  // "Attention is all you need", 6.1
+
+enum TextSum : std::size_t { kLoss, kWeight, kTokenLoss, kCorrect, kTokens, kTextSums };
+enum TranslationSum : std::size_t {
+  kMatches = kTextSums,
+  kTotals = kMatches + algo::BleuCounts::kOrders,
+  kLength = kTotals + algo::BleuCounts::kOrders,
+  kReferenceLength,
+  kTranslationSums
+};
+enum MaskedSum : std::size_t { kNextCorrect = kTextSums, kNextLoss, kSamples, kMaskedSums };
+
+void AddCounts(const VocabularyCounts& counts, std::span<double> sums) {
+  sums[kLoss] += counts.weighted_loss;
+  sums[kWeight] += counts.weight;
+  sums[kTokenLoss] += counts.loss;
+  sums[kCorrect] += counts.correct;
+  sums[kTokens] += counts.rows;
+}
+
+double Accuracy(std::span<const double> sums) {
+  return sums[kCorrect] / std::max(1.0, sums[kTokens]);
+}
+double Perplexity(std::span<const double> sums) {
+  return std::exp(sums[kTokenLoss] / std::max(1.0, sums[kTokens]));
+}
+
+Predictions TargetPredictions(const Tensors& outputs, const Tensors& batch) {
+  return {outputs[0], outputs[1], {}, batch[2], batch[3]};
+}
+
+Predictions MaskedPredictions(const Tensors& outputs, const Tensors& batch) {
+  return {outputs[0], outputs[1], outputs[2], batch[3], batch[4]};
+}
+
+// Up to the end mark or padding.
+std::vector<std::int64_t> Reference(const torch::Tensor& row) {
+  const auto* ids = row.data_ptr<std::int64_t>();
+  const auto* end =
+      std::find_if(ids, ids + row.numel(), [](std::int64_t id) { return id == kEnd || id == 0; });
+  return {ids, end};
+}
+
+void CountBleu(Translator& network, const Tensors& batch, std::span<double> sums) {
+  const std::int64_t rows = std::min(kTranslatedOfABatch, batch[0].size(0));
+  const torch::Tensor source = batch[0].narrow(0, 0, rows);
+  const auto translations = network.Translate(source, source.size(1) + kLongerThanSource);
+  algo::BleuCounts bleu;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    bleu.Add(translations[static_cast<std::size_t>(i)], Reference(batch[2][i].contiguous()));
+  }
+  for (std::size_t n = 0; n < bleu.kOrders; ++n) {
+    sums[kMatches + n] += bleu.matches[n];
+    sums[kTotals + n] += bleu.totals[n];
+  }
+  sums[kLength] += bleu.length;
+  sums[kReferenceLength] += bleu.reference_length;
+}
+
+double Bleu(std::span<const double> sums) {
+  algo::BleuCounts bleu{.length = sums[kLength], .reference_length = sums[kReferenceLength]};
+  std::copy_n(sums.begin() + kMatches, bleu.kOrders, bleu.matches.begin());
+  std::copy_n(sums.begin() + kTotals, bleu.kOrders, bleu.totals.begin());
+  return bleu.Value();
+}
+
+}  // namespace
+
+Loss Translation::Compute(const Tensors& outputs, const Tensors& batch) const {
+  const VocabularyLoss loss =
+      CrossEntropyOverVocabulary(TargetPredictions(outputs, batch), label_smoothing_);
+  return {loss.sum, loss.correct, loss.rows};
+}
+
+std::size_t Translation::SumCount() const { return kTranslationSums; }
+
+void Translation::Count(Network& network, const Tensors& batch, EvalCounts counts) const {
+  const Tensors outputs = network.Forward(batch, ForwardContext{});
+  AddCounts(CountOverVocabulary(TargetPredictions(outputs, batch)), counts.sums);
+  if (auto* translator = dynamic_cast<Translator*>(&network)) {
+    CountBleu(*translator, batch, counts.sums);
+  }
+}
+
+// The weights of a sample add up to 1, so their sum counts samples.
+std::vector<Metric> Translation::Metrics(std::span<const double> sums,
+                                         std::span<const algo::AucAccumulator> /*aucs*/) const {
+  return {{"loss", sums[kWeight] == 0 ? 0 : sums[kLoss] / sums[kWeight]},
+          {"accuracy", Accuracy(sums)},
+          {"perplexity", Perplexity(sums)},
+          {"bleu", Bleu(sums)}};
+}
+
+Loss MaskedLanguage::Compute(const Tensors& outputs, const Tensors& batch) const {
+  const VocabularyLoss words = CrossEntropyOverVocabulary(MaskedPredictions(outputs, batch), 0);
+  const torch::Tensor next = at::cross_entropy_loss(outputs[3], batch[5], {}, at::Reduction::Sum);
+  return {words.sum + next, words.correct, words.rows};
+}
+
+std::size_t MaskedLanguage::SumCount() const { return kMaskedSums; }
+
+void MaskedLanguage::Count(Network& network, const Tensors& batch, EvalCounts counts) const {
+  const Tensors outputs = network.Forward(batch, ForwardContext{});
+  AddCounts(CountOverVocabulary(MaskedPredictions(outputs, batch)), counts.sums);
+  const torch::Tensor& labels = batch[5];
+  counts.sums[kNextCorrect] += outputs[3].argmax(1).eq(labels).sum().item<double>();
+  counts.sums[kNextLoss] +=
+      at::cross_entropy_loss(outputs[3], labels, {}, at::Reduction::Sum).item<double>();
+  counts.sums[kSamples] += static_cast<double>(labels.numel());
+}
+
+std::vector<Metric> MaskedLanguage::Metrics(std::span<const double> sums,
+                                            std::span<const algo::AucAccumulator> /*aucs*/) const {
+  const double samples = std::max(1.0, sums[kSamples]);
+  return {{"loss", (sums[kLoss] + sums[kNextLoss]) / samples},
+          {"accuracy", Accuracy(sums)},
+          {"perplexity", Perplexity(sums)},
+          {"nsp_accuracy", sums[kNextCorrect] / samples}};
+}
+
+}  // namespace paceline::train

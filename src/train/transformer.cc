@@ -1,0 +1,194 @@
+#include "train/transformer.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "train/text_layers.h"
+
+namespace paceline::train {
+
+namespace {
+
+constexpr std::int64_t kStart = 1, kEnd = 2;  // ids that mean the borders of a sentence
+constexpr double kEpsilon = 1e-5;
+
+double Xavier(std::int64_t in, std::int64_t out) {
+  return std::sqrt(6.0 / static_cast<double>(in + out));
+}
+
+// "Attention is all you need", 3.5: sines on even, cosines on odd columns.
+torch::Tensor Sinusoids(std::int64_t length, std::int64_t width) {
+  const torch::Tensor table = torch::empty({length, width});
+  for (std::int64_t p = 0; p < length; ++p) {
+    float* row = table.data_ptr<float>() + p * width;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const double power = static_cast<double>(i / 2 * 2) / static_cast<double>(width);
+      const double angle = static_cast<double>(p) / std::pow(10'000.0, power);
+      row[i] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+Transformer::Transformer(const model::TransformerSpec& spec, const model::ModelCard& card,
+                         std::uint64_t seed)
+    : spec_(spec), positions_(Sinusoids(spec.max_length, spec.width)) {
+  const ParameterTree tree(*this, card.parameters, seed);
+  // Variance 1 / width: logits of normalised states then start with variance 1.
+  embedding_ = tree.Uniform("embedding.weight", std::sqrt(3.0 / static_cast<double>(spec.width)));
+  for (std::int64_t i = 0; i < spec.layers; ++i) {
+    encoder_.push_back(TakeLayer(tree, fmt::format("encoder.layers.{}.", i), false));
+    decoder_.push_back(TakeLayer(tree, fmt::format("decoder.layers.{}.", i), true));
+  }
+  encoder_norm_ = TakeLayerNorm(tree, "encoder.norm", kEpsilon);
+  decoder_norm_ = TakeLayerNorm(tree, "decoder.norm", kEpsilon);
+}
+
+Transformer::Layer Transformer::TakeLayer(const ParameterTree& tree, const std::string& name,
+                                          bool decoder) const {
+  const std::int64_t width = spec_.width, inner = spec_.inner;
+  const auto attention = [&](const std::string& part) {
+    return AttentionTensors{tree.Uniform(name + part + ".in_proj_weight", Xavier(width, 3 * width)),
+                            tree.Uniform(name + part + ".out_proj.weight", Xavier(width, width))};
+  };
+  const auto linear = [&](const std::string& part) {
+    return LinearTensors{tree.Uniform(name + part + ".weight", Xavier(width, inner)),
+                         tree.Zero(name + part + ".bias")};
+  };
+  Layer layer;
+  layer.self = attention("self_attn");
+  if (decoder) layer.cross = attention("multihead_attn");
+  layer.linear1 = linear("linear1");
+  layer.linear2 = linear("linear2");
+  for (int i = 1; i <= (decoder ? 3 : 2); ++i) {
+    layer.norms.push_back(TakeLayerNorm(tree, fmt::format("{}norm{}", name, i), kEpsilon));
+  }
+  return layer;
+}
+
+torch::Tensor Transformer::Embed(const torch::Tensor& ids, std::int64_t first, Pass& pass) const {
+  const std::int64_t length = ids.size(1);
+  if (first + length > spec_.max_length) {
+    throw std::runtime_error(fmt::format("a sentence of {} pieces; the model has {} positions",
+                                         first + length, spec_.max_length));
+  }
+  const torch::Tensor words = LookUpTied(embedding_, ids);
+  const torch::Tensor sum = at::add(positions_.narrow(0, first, length), words,
+                                    std::sqrt(static_cast<double>(spec_.width)));
+  return Dropout(sum.view({-1, spec_.width}), spec_.dropout, pass.context, pass.layer++);
+}
+
+torch::Tensor Transformer::AddSelf(const Layer& layer, const torch::Tensor& x,
+                                   const Lengths& lengths, bool causal, Pass& pass) const {
+  const torch::Tensor mixed = Attention({.query = at::mm(layer.norms[0](x), layer.self.in.t()),
+                                         .heads = spec_.heads,
+                                         .causal = causal,
+                                         .query_lengths = lengths,
+                                         .key_lengths = lengths},
+                                        spec_.dropout, pass.context, pass.layer++);
+  return AddDropout(x, at::mm(mixed, layer.self.out.t()), spec_.dropout, pass.context,
+                    pass.layer++);
+}
+
+// One split: its gradient is one concatenation.
+Transformer::Cross Transformer::LookAt(const Layer& layer, const Source& source) const {
+  const auto matrices = layer.cross.in.split_with_sizes({spec_.width, 2 * spec_.width});
+  return {matrices[0], at::mm(source.states, matrices[1].t()), source.lengths};
+}
+
+torch::Tensor Transformer::AddCross(const Layer& layer, const torch::Tensor& x,
+                                    const Lengths& lengths, const Cross& cross, Pass& pass) const {
+  const torch::Tensor mixed = Attention({.query = at::mm(layer.norms[1](x), cross.query_matrix.t()),
+                                         .key = cross.keys_values,
+                                         .heads = spec_.heads,
+                                         .query_lengths = lengths,
+                                         .key_lengths = cross.lengths},
+                                        spec_.dropout, pass.context, pass.layer++);
+  return AddDropout(x, at::mm(mixed, layer.cross.out.t()), spec_.dropout, pass.context,
+                    pass.layer++);
+}
+
+torch::Tensor Transformer::AddFeedForward(const Layer& layer, const torch::Tensor& x,
+                                          Pass& pass) const {
+  const torch::Tensor inner =
+      ReluDropout(layer.linear1(layer.norms.back()(x)), spec_.dropout, pass.context, pass.layer++);
+  return AddDropout(x, layer.linear2(inner), spec_.dropout, pass.context, pass.layer++);
+}
+
+Transformer::Source Transformer::Encode(const torch::Tensor& ids, Pass& pass) const {
+  Source source{Embed(ids, 0, pass), LengthsOf(ids)};
+  for (const Layer& layer : encoder_) {
+    source.states = AddSelf(layer, source.states, source.lengths, false, pass);
+    source.states = AddFeedForward(layer, source.states, pass);
+  }
+  source.states = encoder_norm_(source.states);
+  return source;
+}
+
+Tensors Transformer::Forward(const Tensors& batch, const ForwardContext& context) {
+  Pass pass{context};
+  const Source source = Encode(batch[0], pass);
+  const Lengths lengths = LengthsOf(batch[1]);
+  torch::Tensor x = Embed(batch[1], 0, pass);
+  for (const Layer& layer : decoder_) {
+    x = AddSelf(layer, x, lengths, true, pass);
+    x = AddCross(layer, x, lengths, LookAt(layer, source), pass);
+    x = AddFeedForward(layer, x, pass);
+  }
+  return {decoder_norm_(x), embedding_};
+}
+
+// The next word looks at all words before it and at itself.
+torch::Tensor Transformer::AddSelfOfNext(const Layer& layer, const torch::Tensor& x,
+                                         std::int64_t position, Memory& memory) const {
+  const std::int64_t width = spec_.width;
+  const torch::Tensor projected = at::mm(layer.norms[0](x), layer.self.in.t());
+  memory.self.select(1, position).copy_(projected.narrow(1, width, 2 * width));
+  const auto samples = static_cast<std::size_t>(x.size(0));
+  const torch::Tensor mixed = Attention({.query = projected.narrow(1, 0, width),
+                                         .key = memory.self.view({-1, 2 * width}),
+                                         .heads = spec_.heads,
+                                         .query_lengths = Lengths(samples, 1),
+                                         .key_lengths = Lengths(samples, position + 1)},
+                                        0, {}, 0);
+  return x + at::mm(mixed, layer.self.out.t());
+}
+
+std::vector<std::vector<std::int64_t>> Transformer::Translate(const torch::Tensor& source_ids,
+                                                              std::int64_t steps) {
+  const ForwardContext context;
+  Pass pass{context};
+  const Source source = Encode(source_ids, pass);
+  const std::int64_t samples = source_ids.size(0);
+  steps = std::min(steps, spec_.max_length);
+  std::vector<Memory> memories;
+  for (const Layer& layer : decoder_) {
+    memories.push_back({torch::zeros({samples, steps, 2 * spec_.width}), LookAt(layer, source)});
+  }
+  const Lengths ones(static_cast<std::size_t>(samples), 1);
+  std::vector<std::vector<std::int64_t>> translations(static_cast<std::size_t>(samples));
+  std::vector<bool> ended(translations.size());
+  torch::Tensor next = torch::full({samples, 1}, kStart, torch::kLong);
+  for (std::int64_t position = 0; position < steps; ++position) {
+    torch::Tensor x = Embed(next, position, pass);
+    for (std::size_t i = 0; i < decoder_.size(); ++i) {
+      x = AddSelfOfNext(decoder_[i], x, position, memories[i]);
+      x = AddCross(decoder_[i], x, ones, memories[i].cross, pass);
+      x = AddFeedForward(decoder_[i], x, pass);
+    }
+    next = at::mm(decoder_norm_(x), embedding_.t()).argmax(1, /*keepdim=*/true);
+    for (std::size_t i = 0; i < ended.size(); ++i) {
+      const std::int64_t id = next.data_ptr<std::int64_t>()[i];
+      ended[i] = ended[i] || id == kEnd;
+      if (!ended[i]) translations[i].push_back(id);
+    }
+    if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;
+  }
+  return translations;
+}
+
+}  // namespace paceline::train
