@@ -60,7 +60,9 @@ TEST_F(CheckpointTest, TheBestIsKeptBesideTheNewest) {
   CheckpointStore store(fs_, root_, {.cluster_id = kTestCluster});
   for (std::uint64_t n = 1; n <= 5; ++n) {
     ASSERT_THAT(SaveSample(fs_, root_, n, 2), IsOk());
-    if (n == 2) ASSERT_THAT(store.MarkBest(Generation(2)), IsOk());
+    if (n == 2) {
+      ASSERT_THAT(store.MarkBest(Generation(2)), IsOk());
+    }
   }
   EXPECT_EQ(testing::ReadFile(root_ + "/BEST"), "gen-0000000000000002\n");
   EXPECT_THAT(Names(root_), ElementsAre("BEST", "LATEST", "gen-0000000000000002",
