@@ -6,12 +6,7 @@
 
 #include "data/cifar10.h"
 #include "data/image_batches.h"
-#include "data/masked_batches.h"
 #include "data/synthetic.h"
-#include "data/synthetic_documents.h"
-#include "data/synthetic_translation.h"
-#include "data/translation_batches.h"
-#include "model/catalog.h"
 
 namespace paceline::train {
 
@@ -42,45 +37,16 @@ data::Augment AugmentOf(const job::TrainConfig& config) {
   return config.augment == "none" ? data::Augment::kNone : data::Augment::kStandard;
 }
 
-std::uint64_t SyntheticSamples(const job::TrainConfig& config, data::Split split) {
-  if (split == data::Split::kTrain) return config.train_samples;
-  return config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples;
-}
-
-Result<std::unique_ptr<data::BatchSource>> OpenSyntheticText(const job::TrainConfig& config,
-                                                             const model::ModelCard& card,
-                                                             data::Split split) {
-  const auto vocabulary = static_cast<std::uint32_t>(card.vocabulary);
-  const auto max_length = static_cast<std::uint32_t>(card.max_length);
-  if (card.family == model::Family::kTranslation) {
-    PACELINE_ASSIGN(auto pairs,
-                    data::SyntheticTranslation::Create({.seed = config.seed,
-                                                        .size = SyntheticSamples(config, split),
-                                                        .split = split,
-                                                        .vocabulary = vocabulary,
-                                                        .max_length = max_length}));
-    return std::make_unique<data::TranslationBatches>(
-        std::make_shared<data::SyntheticTranslation>(std::move(pairs)));
-  }
-  PACELINE_ASSIGN(auto documents,
-                  data::SyntheticDocuments::Create({.seed = config.seed,
-                                                    .documents = SyntheticSamples(config, split),
-                                                    .split = split,
-                                                    .vocabulary = vocabulary,
-                                                    .max_length = max_length}));
-  return data::MaskedBatches::Create(
-      std::make_shared<data::SyntheticDocuments>(std::move(documents)), {.max_length = max_length});
-}
-
 DataSource OpenSyntheticImages(const job::TrainConfig& config) {
-  const std::uint64_t held_out = SyntheticSamples(config, data::Split::kTest);
+  const std::uint64_t held_out = config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples;
   DataSource source;
   source.train = std::make_unique<data::ImageBatches>(
       std::make_shared<data::Synthetic>(data::SyntheticOptions{
           .seed = config.seed, .size = config.train_samples, .split = data::Split::kTrain}),
       AugmentOf(config));
-  source.held_out = std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(
-      data::SyntheticOptions{.seed = config.seed, .size = held_out, .split = data::Split::kTest}));
+  source.held_out =
+      std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(data::SyntheticOptions{
+          .seed = config.seed, .size = held_out, .split = data::Split::kTest}));
   return source;
 }
 
@@ -99,13 +65,6 @@ Result<DataSource> OpenCifar10(const job::TrainConfig& config) {
 }  // namespace
 
 Result<DataSource> OpenData(const job::TrainConfig& config) {
-  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
-  if (config.Synthetic() && card->vocabulary > 0) {
-    DataSource source;
-    PACELINE_ASSIGN(source.train, OpenSyntheticText(config, *card, data::Split::kTrain));
-    PACELINE_ASSIGN(source.held_out, OpenSyntheticText(config, *card, data::Split::kTest));
-    return source;
-  }
   if (config.Synthetic()) return OpenSyntheticImages(config);
   PACELINE_ASSIGN(DataSource source, OpenCifar10(config));
   if (config.eval_samples > 0 && config.eval_samples < source.held_out->size()) {

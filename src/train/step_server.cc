@@ -89,7 +89,9 @@ class StepServer {
   // Sentences differ in length, and a peer's must not: models of text get random ones of one
   // length.
   Result<std::unique_ptr<data::BatchSource>> OpenSource(const model::ModelCard& card) const {
-    if (card.vocabulary > 0) return std::make_unique<RandomText>(card);
+    if (card.vocabulary > 0) {
+      return std::unique_ptr<data::BatchSource>(std::make_unique<RandomText>(card));
+    }
     PACELINE_ASSIGN(DataSource data,
                     OpenData({.model = card.name, .augment = "none", .seed = options_.seed}));
     return std::move(data.train);
