@@ -25,8 +25,10 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
   app.add_option("model,--model", config.model, "Model to train; `paceline models` lists them")
       ->option_text("MODEL");
   const auto group = app.add_option_group("Data");
-  group->add_option("--data", config.data,
-                    "'synthetic', or a folder with the CIFAR-10 binary files");
+  group->add_option(
+      "--data", config.data,
+      "'synthetic', or a folder with the CIFAR-10 binary files; of models of text with "
+      "text files: docs/data.md");
   group->add_option("--train-samples", config.train_samples, "Size of the synthetic training set");
   group->add_option("--eval-samples", config.eval_samples,
                     "Held-out samples to evaluate on (default: 2000 synthetic, else all)");
@@ -34,6 +36,15 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
   group->add_option("--bad-record", config.bad_record,
                     "fail: refuse corrupt data; skip: leave it out and count it");
   group->add_option("--prefetch", config.prefetch, "Steps whose data is prepared in advance");
+  group->add_option("--vocab", config.vocab,
+                    "Of models of text: vocabulary file (default: learnt from the text, once)");
+  group->add_option("--languages", config.languages,
+                    "Of parallel text: endings of its files, e.g. en-de (default: src-tgt)");
+  group->add_option("--batch-tokens", config.batch_tokens,
+                    "Of translation: a sample is a pack of sentences with so many pieces, padding "
+                    "included (default: a sample is a pair)");
+  group->add_flag("--lower-case", config.lower_case,
+                  "Of masked language models: learn a vocabulary without capitals");
   HideZeroDefaults(*group);
 }
 

@@ -82,7 +82,7 @@ class PairTable {
 
   void PushRaised() {
     std::ranges::sort(raised_);
-    raised_.erase(std::ranges::unique(raised_).begin(), raised_.end());
+    raised_.erase(std::unique(raised_.begin(), raised_.end()), raised_.end());
     for (const std::uint64_t key : raised_) {
       const auto found = pairs_.find(key);
       if (found != pairs_.end()) heap_.push({found->second.count, key});

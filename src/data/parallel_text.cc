@@ -47,7 +47,7 @@ Result<std::shared_ptr<const ParallelLines>> ParallelLines::Open(const Files& fi
   PACELINE_ASSIGN(lines->target_, open(files.target));
   PACELINE_TRY(SameLines(lines->source_, lines->target_));
   std::ranges::sort(lines->bad_);
-  lines->bad_.erase(std::ranges::unique(lines->bad_).begin(), lines->bad_.end());
+  lines->bad_.erase(std::unique(lines->bad_.begin(), lines->bad_.end()), lines->bad_.end());
   return std::shared_ptr<const ParallelLines>(std::move(lines));
 }
 

@@ -27,9 +27,9 @@ struct SyntheticDocumentsOptions {
 // neighbours, from the sentences before and after, or else guessed from the topic; and the next
 // sentence from its topic and its subject.
 //
-// Levels (synthetic_documents_test.cc holds them): the most frequent word is right in 17 % of the
-// hidden places, knowing only the place in the sentence in about 35 %; the rules are right in more
-// than 90 %. Next sentences: 50 % by chance, the rules more than 95 %.
+// Levels, with 64 ids (masked_test.cc holds bounds): the most frequent word is right in 17 % of the
+// hidden places; the rules, applied by hand, in 88 % of instances of 32 pieces and 96 % of 128.
+// Next sentences: 50 % by chance, 98 % by comparing object and subject.
 //
 // Immutable, thread-safe.
 class SyntheticDocuments final : public DocumentSource {

@@ -52,6 +52,27 @@ Status CheckChoices(const TrainConfig& config) {
   return {};
 }
 
+Status CheckText(const TrainConfig& config, const model::ModelCard& card) {
+  const bool translation = card.family == model::Family::kTranslation;
+  const bool masked = card.family == model::Family::kMaskedLanguage;
+  if (translation && config.Synthetic()) {
+    PACELINE_TRY(
+        OneOf("--data", config.data, {"synthetic", "synthetic:copy", "synthetic:reverse"}));
+  }
+  PACELINE_TRY(Within<std::int64_t>("--batch-tokens", config.batch_tokens, 0, 1'000'000));
+  const auto wrong = [&](const char* flag, const char* what) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("{} goes with {}, not with {}", flag, what, card.name));
+  };
+  const bool variant = config.Synthetic() && config.data != "synthetic";
+  if (variant && !translation) return wrong(("--data " + config.data).c_str(), "translation");
+  if (config.batch_tokens > 0 && !translation) return wrong("--batch-tokens", "translation");
+  if (!config.languages.empty() && !translation) return wrong("--languages", "translation");
+  if (config.lower_case && !masked) return wrong("--lower-case", "masked language models");
+  if (!config.vocab.empty() && !translation && !masked) return wrong("--vocab", "models of text");
+  return {};
+}
+
 Status CheckElastic(const TrainConfig& config) {
   if (!config.Elastic()) {
     const bool chaos_unused = !config.chaos.empty() && !config.UsesServers();
@@ -194,7 +215,7 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
     config.strategy = config.workers > 1 || config.Elastic() ? "allreduce" : "local";
   }
   if (config.Elastic() && config.start_workers == 0) config.start_workers = config.workers;
-  if (config.batch == 0) config.batch = card.batch;
+  if (config.batch == 0) config.batch = config.batch_tokens > 0 ? 1 : card.batch;
   if (config.shards == 0) config.shards = config.workers;
   if (config.optimizer.empty()) config.optimizer = card.optimizer;
   if (config.lr == 0) config.lr = card.learning_rate;
@@ -210,6 +231,7 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   if (config.steps == 0 && config.epochs == 0) config.epochs = 1;
   PACELINE_TRY(CheckRanges(config));
   PACELINE_TRY(CheckChoices(config));
+  PACELINE_TRY(CheckText(config, card));
   PACELINE_TRY(CheckElastic(config));
   PACELINE_TRY(CheckWorkers(config));
   return CheckServers(config);
@@ -265,6 +287,9 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
     identity["lr-decay-every"] = std::to_string(lr_decay_every);
     identity["lr-gamma"] = fmt::format("{}", lr_gamma);
   }
+  if (batch_tokens > 0) identity["batch-tokens"] = std::to_string(batch_tokens);
+  if (!languages.empty()) identity["languages"] = languages;
+  if (lower_case) identity["lower-case"] = "true";
   if (UsesServers()) {  // how many they are decides nothing
     identity["strategy"] = strategy;
     identity["mode"] = mode;
@@ -296,6 +321,10 @@ std::string ToToml(const TrainConfig& config) {
   text("augment", config.augment);
   text("bad-record", config.bad_record);
   number("prefetch", config.prefetch);
+  if (!config.vocab.empty()) text("vocab", config.vocab);
+  if (!config.languages.empty()) text("languages", config.languages);
+  if (config.batch_tokens > 0) number("batch-tokens", config.batch_tokens);
+  if (config.lower_case) number("lower-case", config.lower_case);
   text("strategy", config.strategy);
   text("workers", config.WorkersText());
   if (config.Elastic()) {

@@ -21,6 +21,10 @@ struct TrainConfig {
   std::string augment = "standard";      // or none
   std::string bad_record = "fail";       // or skip
   std::int64_t prefetch = 2;             // steps prepared in advance
+  std::string vocab;                     // of text: a vocabulary file; empty: learnt from the text
+  std::string languages;                 // of parallel text: endings of files, e.g. en-de
+  std::int64_t batch_tokens = 0;         // of translation: a sample is a pack of so many; 0: a pair
+  bool lower_case = false;               // of word pieces that are learnt
 
   std::string strategy;                // empty: local for one worker, else allreduce; ps
   std::int64_t workers = 1;            // of an elastic run: the most
@@ -85,8 +89,9 @@ struct TrainConfig {
   bool json = false;
   bool quiet = false;
 
-  // Synthetic data lives in no folder.
-  bool Synthetic() const { return data == "synthetic"; }
+  // Synthetic data lives in no folder. Some kinds have variants: "synthetic:reverse".
+  bool Synthetic() const { return data == "synthetic" || data.starts_with("synthetic:"); }
+  std::uint64_t SyntheticHeldOut() const { return eval_samples == 0 ? 2'000 : eval_samples; }
   bool Elastic() const { return min_workers > 0; }
   bool UsesServers() const { return strategy == "ps"; }
   // Computed without torch, by the `paceline` program itself.

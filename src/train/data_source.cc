@@ -7,12 +7,12 @@
 #include "data/cifar10.h"
 #include "data/image_batches.h"
 #include "data/synthetic.h"
+#include "model/catalog.h"
+#include "train/text_source.h"
 
 namespace paceline::train {
 
 namespace {
-
-constexpr std::uint64_t kSyntheticHeldOut = 2'000;
 
 // The first `size` samples of another source.
 class FirstSamples final : public data::BatchSource {
@@ -38,15 +38,14 @@ data::Augment AugmentOf(const job::TrainConfig& config) {
 }
 
 DataSource OpenSyntheticImages(const job::TrainConfig& config) {
-  const std::uint64_t held_out = config.eval_samples == 0 ? kSyntheticHeldOut : config.eval_samples;
+  const std::uint64_t held_out = config.SyntheticHeldOut();
   DataSource source;
   source.train = std::make_unique<data::ImageBatches>(
       std::make_shared<data::Synthetic>(data::SyntheticOptions{
           .seed = config.seed, .size = config.train_samples, .split = data::Split::kTrain}),
       AugmentOf(config));
-  source.held_out =
-      std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(data::SyntheticOptions{
-          .seed = config.seed, .size = held_out, .split = data::Split::kTest}));
+  source.held_out = std::make_unique<data::ImageBatches>(std::make_shared<data::Synthetic>(
+      data::SyntheticOptions{.seed = config.seed, .size = held_out, .split = data::Split::kTest}));
   return source;
 }
 
@@ -62,11 +61,21 @@ Result<DataSource> OpenCifar10(const job::TrainConfig& config) {
   return source;
 }
 
+Result<DataSource> OpenFamily(const job::TrainConfig& config, const model::ModelCard& card) {
+  switch (card.family) {
+    case model::Family::kTranslation: return OpenTranslation(config, card);
+    case model::Family::kMaskedLanguage: return OpenMaskedLanguage(config, card);
+    default: break;
+  }
+  if (config.Synthetic()) return OpenSyntheticImages(config);
+  return OpenCifar10(config);
+}
+
 }  // namespace
 
 Result<DataSource> OpenData(const job::TrainConfig& config) {
-  if (config.Synthetic()) return OpenSyntheticImages(config);
-  PACELINE_ASSIGN(DataSource source, OpenCifar10(config));
+  PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(config.model));
+  PACELINE_ASSIGN(DataSource source, OpenFamily(config, *card));
   if (config.eval_samples > 0 && config.eval_samples < source.held_out->size()) {
     source.held_out =
         std::make_unique<FirstSamples>(std::move(source.held_out), config.eval_samples);

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "data/batch.h"
+#include "data/tokenizer.h"
 #include "job/train_config.h"
 
 namespace paceline::train {
@@ -14,6 +15,8 @@ namespace paceline::train {
 struct DataSource {
   std::unique_ptr<data::BatchSource> train;
   std::unique_ptr<data::BatchSource> held_out;
+  std::shared_ptr<const data::Tokenizer> tokenizer;  // of text from files; else null
+  std::vector<std::string> notes;                    // what was done on opening, for people
   std::vector<std::string> warnings;
 
   std::uint64_t BadRecords() const { return train->BadRecords() + held_out->BadRecords(); }

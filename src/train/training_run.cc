@@ -63,6 +63,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
   } else if (config.resume) {
     PACELINE_TRY(run->Restore());
   }
+  for (const std::string& note : run->data_.notes) run->Note(note);
   for (const std::string& warning : run->data_.warnings) run->Warn(warning);
   return run;
 }
