@@ -37,7 +37,7 @@ class StepServer {
     PACELINE_ASSIGN(source_, OpenSource(*card));
     plan_.dataset_size = source_->size();
     plan_.total_samples = kManySteps * plan_.GlobalBatch();
-    PACELINE_ASSIGN(BuiltModel model, BuildModel(card->name, options_.seed, card->label_smoothing));
+    PACELINE_ASSIGN(BuiltModel model, BuildModel(card->name, options_.seed));
     PACELINE_ASSIGN(trainer_, Trainer::Create(std::move(model),
                                               {.seed = options_.seed,
                                                .shards = plan_.shards,

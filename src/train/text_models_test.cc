@@ -82,7 +82,7 @@ using ReferenceLines = std::vector<std::pair<std::string, std::vector<double>>>;
 ReferenceLines Reference(const std::string& model) {
   constexpr int kNoTorch = 77;
   const std::chrono::minutes patience(3);
-  const auto script = std::filesystem::path(__FILE__).parent_path() / "text_reference.py";
+  const std::filesystem::path script = PACELINE_TEXT_REFERENCE;
   auto process = Subprocess::Start({.argv = {"/usr/bin/python3", script.string(), model}});
   EXPECT_THAT(process, IsOk());
   const auto output = process->ReadAll(patience);

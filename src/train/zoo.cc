@@ -40,12 +40,14 @@ Result<BuiltModel> BuildModel(const job::TrainConfig& config) {
   return LoadScript(config.model, config.loss, card.input_shape);
 }
 
-Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed, double label_smoothing) {
+Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed,
+                              std::optional<double> label_smoothing) {
   PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(name));
+  const double smoothing = label_smoothing.value_or(card->label_smoothing);
   if (card->family == model::Family::kTranslation) {
     PACELINE_ASSIGN(const auto spec, model::TransformerSpecByName(card->name));
     return BuiltModel{std::make_shared<Transformer>(spec, *card, seed),
-                      std::make_shared<Translation>(label_smoothing)};
+                      std::make_shared<Translation>(smoothing)};
   }
   if (card->family == model::Family::kMaskedLanguage) {
     PACELINE_ASSIGN(const auto spec, model::BertSpecByName(card->name));
@@ -53,7 +55,7 @@ Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed, doubl
                       std::make_shared<MaskedLanguage>()};
   }
   PACELINE_ASSIGN(std::shared_ptr<Network> network, NetworkOf(*card, seed));
-  return BuiltModel{std::move(network), ObjectiveOf(*card, label_smoothing)};
+  return BuiltModel{std::move(network), ObjectiveOf(*card, smoothing)};
 }
 
 }  // namespace paceline::train

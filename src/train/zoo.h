@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -21,8 +22,8 @@ struct BuiltModel {
 Result<BuiltModel> BuildModel(const job::TrainConfig& config);
 
 // The model of the catalogue with that name, with its initial parameters: a pure function of the
-// seed. Objectives without labels have no use for label smoothing.
+// seed. Without a label smoothing, the card's; objectives without labels have no use for one.
 Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed,
-                              double label_smoothing = 0);
+                              std::optional<double> label_smoothing = std::nullopt);
 
 }  // namespace paceline::train
