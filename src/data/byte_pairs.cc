@@ -61,8 +61,9 @@ void SplitSegments(std::string_view text, const std::function<void(std::string_v
 BytePairs::BytePairs() : pieces_(kFewestPieces) {
   for (std::int32_t byte = 0; byte < 256; ++byte) {
     const std::string piece(1, static_cast<char>(byte));
-    pieces_[static_cast<std::size_t>(kFirstByte + byte)] = piece;
-    ids_.emplace(piece, kFirstByte + byte);
+    const std::int32_t id = kFirstByte + byte;
+    pieces_[static_cast<std::size_t>(id)] = piece;
+    ids_.emplace(piece, id);
   }
 }
 

@@ -20,8 +20,8 @@ constexpr std::array kOtherRanges{
 constexpr std::array kIdeographs{Range{0x3400, 0x4DBF}, Range{0x4E00, 0x9FFF},
                                  Range{0xF900, 0xFAFF}, Range{0x20000, 0x2FA1F}};
 
-template <std::size_t kRanges>
-bool IsIn(const std::array<Range, kRanges>& ranges, char32_t code) {
+template <std::size_t Ranges>
+bool IsIn(const std::array<Range, Ranges>& ranges, char32_t code) {
   return std::ranges::any_of(
       ranges, [code](const Range& range) { return code >= range.first && code <= range.last; });
 }

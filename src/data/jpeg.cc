@@ -149,7 +149,7 @@ Status JpegDecoder::Open(std::span<const std::byte> bytes) {
 Status JpegDecoder::Decode(Box& box, std::size_t least, RgbImage& image) {
   unsigned eighths = 8;
   const double shorter = std::min(box.width, box.height);
-  while (eighths > 1 && shorter * (eighths / 2) / 8 >= static_cast<double>(least)) eighths /= 2;
+  while (eighths > 1 && shorter * (eighths >> 1U) / 8 >= static_cast<double>(least)) eighths /= 2;
   const double scale = eighths / 8.0;
   box = {box.x * scale, box.y * scale, box.width * scale, box.height * scale};
   State& state = *state_;

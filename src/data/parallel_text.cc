@@ -36,7 +36,7 @@ Result<std::shared_ptr<const ParallelLines>> ParallelLines::Open(const Files& fi
   const auto open = [&](const std::vector<std::filesystem::path>& paths) {
     std::uint64_t number = 0;
     return TextLines::Open(paths, [&, number](std::string& line) mutable -> Status {
-      const Status good = CheckSentence(line);
+      Status good = CheckSentence(line);
       if (!good.ok() && policy == BadRecord::kFail) return good;
       if (!good.ok()) lines->bad_.push_back(number);
       ++number;

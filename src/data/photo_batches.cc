@@ -36,7 +36,7 @@ Status PhotoBatches::Draw(const FillRequest& request, const SampleRef& sample, W
 Status PhotoBatches::DrawNextGood(const FillRequest& request, SampleRef sample,
                                   Workspace& workspace, Target target) const {
   for (int bad = 0;; ++bad) {
-    const Status status = Draw(request, sample, workspace, target);
+    Status status = Draw(request, sample, workspace, target);
     if (status.code() != Code::kBadData || options_.policy == BadRecord::kFail) return status;
     if (bad == kMostBadInRow) {
       return status.Wrap(fmt::format("{} bad images one after the other", bad + 1));

@@ -22,7 +22,7 @@ Result<std::shared_ptr<const DocumentLines>> DocumentLines::Open(
   auto text = std::make_shared<DocumentLines>();
   std::vector<bool> is_sentence;  // by line
   PACELINE_ASSIGN(text->lines_, TextLines::Open(files, [&](std::string& line) -> Status {
-                    const Status good = CheckUtf8(line);
+                    Status good = CheckUtf8(line);
                     if (!good.ok() && policy == BadRecord::kFail) return good;
                     if (!good.ok()) ++text->bad_;
                     is_sentence.push_back(good.ok() && !IsBlank(line));

@@ -31,8 +31,9 @@ constexpr std::size_t kFewClasses = 2 * kGratings.size();
 
 // Number k of a set that never ends: four directions, then the next longer period.
 Grating GratingOf(std::size_t k) {
+  const std::size_t lengthened = k / 4;
   return {.direction = static_cast<double>(k % 4) / 12,
-          .period = 3.4 * std::pow(1.43, static_cast<double>(k / 4))};
+          .period = 3.4 * std::pow(1.43, static_cast<double>(lengthened))};
 }
 
 // Counter-based and cheap, 8 bytes a call; Philox for 3072 pixels would cost more than the rest of

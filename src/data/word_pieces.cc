@@ -40,6 +40,7 @@ std::vector<std::string> Alphabet(const WordCounts& counts, std::size_t most) {
                            &std::pair<std::string, std::uint64_t>::second);
   sorted.resize(std::min(sorted.size(), most));
   std::vector<std::string> alphabet;
+  alphabet.reserve(sorted.size());
   for (auto& [character, count] : sorted) alphabet.push_back(std::move(character));
   std::ranges::sort(alphabet);
   return alphabet;

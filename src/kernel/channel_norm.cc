@@ -13,10 +13,10 @@ constexpr std::size_t kTile = 256;         // channels whose sums are kept at a 
 constexpr std::size_t kPixelsAtOnce = 32;  // of a tile: 32 KiB, read again from the nearest cache
 constexpr float kSix = 6;
 
-template <Gate gate>
-using GateIs = std::integral_constant<Gate, gate>;
+template <Gate Which>
+using GateIs = std::integral_constant<Gate, Which>;
 
-// Calls body(GateIs<gate>()): each gate gets a loop of its own.
+// Calls body(GateIs<...>()): each gate gets a loop of its own.
 template <typename Body>
 void WithGate(Gate gate, const Body& body) {
   switch (gate) {
@@ -27,17 +27,17 @@ void WithGate(Gate gate, const Body& body) {
 }
 
 // Written so that NaN comes through, or it would be hidden from the NaN policy.
-template <Gate gate>
+template <Gate Which>
 float Activate(float value) {
-  if constexpr (gate != Gate::kNone) value = value <= 0.0F ? 0.0F : value;
-  if constexpr (gate == Gate::kRelu6) value = value >= kSix ? kSix : value;
+  if constexpr (Which != Gate::kNone) value = value <= 0.0F ? 0.0F : value;
+  if constexpr (Which == Gate::kRelu6) value = value >= kSix ? kSix : value;
   return value;
 }
 
-template <Gate gate>
+template <Gate Which>
 float Gated(float gradient, float output) {
-  if constexpr (gate != Gate::kNone) gradient = output <= 0.0F ? 0.0F : gradient;
-  if constexpr (gate == Gate::kRelu6) gradient = output >= kSix ? 0.0F : gradient;
+  if constexpr (Which != Gate::kNone) gradient = output <= 0.0F ? 0.0F : gradient;
+  if constexpr (Which == Gate::kRelu6) gradient = output >= kSix ? 0.0F : gradient;
   return gradient;
 }
 
@@ -103,7 +103,7 @@ struct TileSums {
   double centred[kTile] = {};  // gradient * (x - mean)
 };
 
-template <Gate gate, bool keep>
+template <Gate Which, bool Keep>
 void AddUp(const PixelShape& shape, const BackwardTile& tile, TileSums& sums) {
   ForEachBlock(shape, [&](std::size_t first, std::size_t pixels) {
     float gradient[kTile] = {}, centred[kTile] = {};
@@ -111,10 +111,10 @@ void AddUp(const PixelShape& shape, const BackwardTile& tile, TileSums& sums) {
       const float* __restrict x = tile.input + p * tile.stride;
       const float* __restrict y = tile.output + p * tile.stride;
       const float* __restrict g = tile.output_gradient + p * tile.stride;
-      float* __restrict kept = keep ? tile.addend_gradient + p * tile.stride : nullptr;
+      float* __restrict kept = Keep ? tile.addend_gradient + p * tile.stride : nullptr;
       for (std::size_t c = 0; c < tile.width; ++c) {
-        const float gated = Gated<gate>(g[c], y[c]);
-        if constexpr (keep) kept[c] = gated;
+        const float gated = Gated<Which>(g[c], y[c]);
+        if constexpr (Keep) kept[c] = gated;
         gradient[c] += gated;
         centred[c] += gated * (x[c] - tile.mean[c]);
       }
@@ -127,7 +127,7 @@ void AddUp(const PixelShape& shape, const BackwardTile& tile, TileSums& sums) {
 }
 
 // `mean_gradient` and `projection`: the parts of the gradient that move mean and variance only.
-template <Gate gate>
+template <Gate Which>
 void Distribute(const PixelShape& shape, const BackwardTile& tile, const float* mean_gradient,
                 const float* projection) {
   for (std::size_t p = 0; p < shape.pixels; ++p) {
@@ -136,18 +136,18 @@ void Distribute(const PixelShape& shape, const BackwardTile& tile, const float* 
     const float* __restrict g = tile.output_gradient + p * tile.stride;
     float* __restrict out = tile.input_gradient + p * tile.stride;
     for (std::size_t c = 0; c < tile.width; ++c) {
-      out[c] = tile.slope[c] *
-               (Gated<gate>(g[c], y[c]) - mean_gradient[c] - (x[c] - tile.mean[c]) * projection[c]);
+      out[c] = tile.slope[c] * (Gated<Which>(g[c], y[c]) - mean_gradient[c] -
+                                (x[c] - tile.mean[c]) * projection[c]);
     }
   }
 }
 
-template <Gate gate>
+template <Gate Which>
 void BackwardOfTile(const PixelShape& shape, BackwardTile tile, const float* inverse_deviation,
                     float* gamma_gradient, float* beta_gradient) {
   TileSums sums;
   const bool keep = tile.addend_gradient != nullptr;
-  keep ? AddUp<gate, true>(shape, tile, sums) : AddUp<gate, false>(shape, tile, sums);
+  keep ? AddUp<Which, true>(shape, tile, sums) : AddUp<Which, false>(shape, tile, sums);
   float mean_gradient[kTile], projection[kTile];
   const auto count = static_cast<double>(shape.pixels);
   for (std::size_t c = 0; c < tile.width; ++c) {
@@ -157,7 +157,7 @@ void BackwardOfTile(const PixelShape& shape, BackwardTile tile, const float* inv
     mean_gradient[c] = static_cast<float>(sums.gradient[c] / count);
     projection[c] = static_cast<float>(sums.centred[c] * inverse * inverse / count);
   }
-  if (!keep) return Distribute<gate>(shape, tile, mean_gradient, projection);
+  if (!keep) return Distribute<Which>(shape, tile, mean_gradient, projection);
   tile.output_gradient = tile.addend_gradient;
   Distribute<Gate::kNone>(shape, tile, mean_gradient, projection);
 }
@@ -182,20 +182,20 @@ void NormPixels(const PixelShape& shape, ChannelRange range, const ChannelLines&
   const float* __restrict mean = lines.mean.data() + range.begin;
   const float* __restrict slope = lines.slope.data() + range.begin;
   const float* __restrict beta = lines.beta.data() + range.begin;
-  WithGate(gate, [&]<Gate kGate>(GateIs<kGate>) {
+  WithGate(gate, [&]<Gate Which>(GateIs<Which>) {
     for (std::size_t p = 0; p < shape.pixels; ++p) {
       const std::size_t offset = p * shape.channels + range.begin;
       const float* __restrict x = input.data() + offset;
       float* __restrict y = output.data() + offset;
       if (addend.empty()) {
         for (std::size_t c = 0; c < width; ++c) {
-          y[c] = Activate<kGate>((x[c] - mean[c]) * slope[c] + beta[c]);
+          y[c] = Activate<Which>((x[c] - mean[c]) * slope[c] + beta[c]);
         }
         continue;
       }
       const float* __restrict a = addend.data() + offset;
       for (std::size_t c = 0; c < width; ++c) {
-        y[c] = Activate<kGate>((x[c] - mean[c]) * slope[c] + beta[c] + a[c]);
+        y[c] = Activate<Which>((x[c] - mean[c]) * slope[c] + beta[c] + a[c]);
       }
     }
   });
@@ -208,7 +208,7 @@ void NormPixelsBackward(const PixelShape& shape, ChannelRange range, const NormP
       record.input.size() == shape.Elements() && record.output.size() == shape.Elements() &&
           output_gradient.size() == shape.Elements() && gradient.input.size() == shape.Elements(),
       "the spans are the tensor");
-  WithGate(record.gate, [&]<Gate kGate>(GateIs<kGate>) {
+  WithGate(record.gate, [&]<Gate Which>(GateIs<Which>) {
     ForEachTile(range, [&](std::size_t c, std::size_t width) {
       const BackwardTile tile{
           .mean = record.lines.mean.data() + c,
@@ -220,7 +220,7 @@ void NormPixelsBackward(const PixelShape& shape, ChannelRange range, const NormP
           .addend_gradient = gradient.addend.empty() ? nullptr : gradient.addend.data() + c,
           .stride = shape.channels,
           .width = width};
-      BackwardOfTile<kGate>(shape, tile, record.inverse_deviation.data() + c,
+      BackwardOfTile<Which>(shape, tile, record.inverse_deviation.data() + c,
                             gradient.gamma.data() + c, gradient.beta.data() + c);
     });
   });

@@ -93,28 +93,37 @@ void ScatterWindows(const WindowShape& shape, std::span<const float> windows,
   });
 }
 
+namespace {
+
+// One pixel of the output, tile by tile of its channels.
+void DepthwisePixel(const WindowShape& shape, const Taps& rows, const Taps& columns,
+                    const float* image, const float* weights, float* out) {
+  ForEachTile(shape.channels, [&](std::size_t first, auto tile) {
+    float sum[kTile] = {};
+    for (std::size_t ky = rows.begin; ky < rows.end; ++ky) {
+      const std::size_t row = (rows.first_pixel + ky - rows.begin) * shape.width;
+      for (std::size_t kx = columns.begin; kx < columns.end; ++kx) {
+        const std::size_t pixel = row + columns.first_pixel + kx - columns.begin;
+        const float* __restrict in = image + pixel * shape.channels + first;
+        const float* __restrict weight =
+            weights + (ky * shape.kernel + kx) * shape.channels + first;
+        for (std::size_t c = 0; c < tile; ++c) sum[c] += in[c] * weight[c];
+      }
+    }
+    std::copy_n(sum, std::size_t{tile}, out + first);
+  });
+}
+
+}  // namespace
+
 void Depthwise(const WindowShape& shape, std::span<const float> image,
                std::span<const float> weights, std::span<float> output) {
   CheckSizes(shape, image.size(), weights.size(), output.size());
   for (std::size_t y = 0; y < shape.out_height; ++y) {
     const Taps rows = TapsInside(y, shape.height, shape);
     for (std::size_t x = 0; x < shape.out_width; ++x) {
-      const Taps columns = TapsInside(x, shape.width, shape);
-      float* const out = output.data() + (y * shape.out_width + x) * shape.channels;
-      ForEachTile(shape.channels, [&](std::size_t first, auto tile) {
-        float sum[kTile] = {};
-        for (std::size_t ky = rows.begin; ky < rows.end; ++ky) {
-          const std::size_t row = (rows.first_pixel + ky - rows.begin) * shape.width;
-          for (std::size_t kx = columns.begin; kx < columns.end; ++kx) {
-            const std::size_t pixel = row + columns.first_pixel + kx - columns.begin;
-            const float* __restrict in = image.data() + pixel * shape.channels + first;
-            const float* __restrict weight =
-                weights.data() + (ky * shape.kernel + kx) * shape.channels + first;
-            for (std::size_t c = 0; c < tile; ++c) sum[c] += in[c] * weight[c];
-          }
-        }
-        std::copy_n(sum, std::size_t{tile}, out + first);
-      });
+      DepthwisePixel(shape, rows, TapsInside(x, shape.width, shape), image.data(), weights.data(),
+                     output.data() + (y * shape.out_width + x) * shape.channels);
     }
   }
 }
