@@ -77,7 +77,7 @@ TEST_F(ElasticServersTest, TrainersDieJoinAndLeaveAndNoSampleIsLostOrRepeated) {
   const std::string run = dir_ / "run";
   const CommandResult result = RunPaceline(ElasticTraining(
       run, {"--start-workers", "1", "--chaos",
-            "join=@step20,kill=trainer:0@step60,kill=coordinator@step120,leave=trainer:1@step180,"
+            "join=@step20,kill=coordinator@step25,kill=trainer:0@step60,leave=trainer:1@step180,"
             "kill=server:1@step200,join=@step220"}));
   EXPECT_THAT(result.err, HasSubstr("after the chaos: audit: exactly once: OK"));
   EXPECT_THAT(result.err, HasSubstr("trainer 0 was ended by SIGKILL; starting it again"));

@@ -109,7 +109,7 @@ class PythonModels(unittest.TestCase):
                  for name, (entry, raw) in tensors.items()}
         missing = self.net().load_state_dict(state, strict=False)
         self.assertEqual(missing.unexpected_keys, [])
-        self.assertEqual(missing.missing_keys, ["1.num_batches_tracked"])
+        self.assertEqual([key for key in missing.missing_keys if not key.endswith("num_batches_tracked")], [])
         again = run(PACELINE, "export", self.path("alone"), "--out", self.path("files"), expect=2)
         self.assertIn("there already", again.stderr)
 
