@@ -5,7 +5,8 @@ usage: cnn_reference.py MODEL FOLDER
 
 FOLDER/tensors.txt names the tensors of FOLDER/inputs.bin (32-bit floats, one after the other), a line
 "NAME SIZE..." each: all parameters, then "images" and "labels". Prints the loss of one training pass without
-dropout, summed over samples; writes the gradients to FOLDER/gradients.bin in the order of the parameters.
+dropout, summed over samples; writes the gradients to FOLDER/gradients.bin in the order of the parameters. Computes in
+64 bits: what differs then is the rounding of one side only.
 """
 
 import os
@@ -40,7 +41,8 @@ def main():
     torch.set_num_threads(1)
     tensors = read_tensors(folder)
     images, labels = tensors.pop("images"), tensors.pop("labels").long()
-    model = pytorch_image_models.build(name).train()
+    images = images.double()
+    model = pytorch_image_models.build(name).double().train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -59,7 +61,7 @@ def main():
     loss.backward()
     with open(os.path.join(folder, "gradients.bin"), "wb") as out:
         for key in tensors:
-            out.write(parameters[key].grad.contiguous().numpy().tobytes())
+            out.write(parameters[key].grad.float().contiguous().numpy().tobytes())
     print(f"{loss.item():.9g}")
     return 0
 

@@ -55,8 +55,9 @@ torch::Tensor Convolution(const Layer& layer, const torch::Tensor& x, const torc
   const ConvSteps steps{layer.stride, layer.padding};
   const bool depthwise = layer.Depthwise();
   if (depthwise || AsMatrixProduct(layer)) {
-    torch::Tensor y = depthwise ? DepthwiseConv(x, weight, steps) : WindowConv(x, weight, steps);
-    return bias.defined() ? y.add_(bias) : y;
+    const torch::Tensor y =
+        depthwise ? DepthwiseConv(x, weight, steps) : WindowConv(x, weight, steps);
+    return bias.defined() ? y + bias : y;
   }
   const std::vector<std::int64_t> stride(2, layer.stride), padding(2, layer.padding);
   return ToPixels(torch::convolution(ToTorch(x), weight, bias, stride, padding,

@@ -44,12 +44,14 @@ Tensors Samples(const std::string& name) {
           torch::arange(kSamples).remainder(10)};
 }
 
-// Relative to the size of the whole gradient.
-double Difference(const torch::Tensor& ours, const torch::Tensor& theirs) {
-  return (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
-}
+struct Reference {
+  const char* model;
+  double tolerance;  // of a tensor's gradient, as a share of its length
 
-class AgainstPyTorch : public ::testing::TestWithParam<const char*> {
+  friend void PrintTo(const Reference& reference, std::ostream* out) { *out << reference.model; }
+};
+
+class AgainstPyTorch : public ::testing::TestWithParam<Reference> {
  protected:
   // kUnavailable when there is no PyTorch for Python; else the loss.
   Result<double> RunReference(const LayerNet& network, const Tensors& samples) {
@@ -65,7 +67,7 @@ class AgainstPyTorch : public ::testing::TestWithParam<const char*> {
     testing::WriteFile(dir_ / "inputs.bin", values);
     PACELINE_ASSIGN(Subprocess python,
                     Subprocess::Start({.argv = {"/usr/bin/python3", PACELINE_CNN_REFERENCE,
-                                                GetParam(), dir_.path().string()},
+                                                GetParam().model, dir_.path().string()},
                                        .pipe_stderr = true}));
     constexpr std::chrono::minutes kTimeout(5);
     PACELINE_ASSIGN(const Subprocess::Output output, python.ReadAll(kTimeout));
@@ -82,44 +84,48 @@ class AgainstPyTorch : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(AgainstPyTorch, LossAndGradientsAreTheSame) {
-  const std::shared_ptr<LayerNet> network = WithoutDropout(GetParam());
-  const Tensors samples = Samples(GetParam());
+  const std::shared_ptr<LayerNet> network = WithoutDropout(GetParam().model);
+  const Tensors samples = Samples(GetParam().model);
   const auto reference = RunReference(*network, samples);
   if (reference.status().code() == Code::kUnavailable) {
     GTEST_SKIP() << reference.status().message();
   }
   ASSERT_THAT(reference, testing::IsOk());
 
-  const BuiltModel model = BuildModel(GetParam(), 1).value();
+  const BuiltModel model = BuildModel(GetParam().model, 1).value();
   const Tensors outputs = network->Forward(samples, {.training = true});
   const Loss loss = model.objective->Compute(outputs, samples);
   loss.sum.backward();
   EXPECT_NEAR(loss.sum.item<double>(), *reference, 1e-4 * *reference);
 
   const std::string bytes = testing::ReadFile(dir_ / "gradients.bin");
-  std::size_t offset = 0;
-  double largest = 0;
+  torch::Tensor all = torch::empty({static_cast<std::int64_t>(bytes.size() / sizeof(float))});
+  std::memcpy(all.data_ptr(), bytes.data(), bytes.size());
+  // Some gradients are nothing but rounding: those of a shift that a batch norm takes away again.
+  const double negligible = 1e-5 * all.norm().item<double>();
+  std::int64_t offset = 0;
   for (const auto& item : network->named_parameters()) {
     const torch::Tensor ours = item.value().grad();
-    torch::Tensor theirs = torch::empty_like(ours);
-    const auto size = static_cast<std::size_t>(ours.numel()) * sizeof(float);
-    ASSERT_LE(offset + size, bytes.size());
-    std::memcpy(theirs.data_ptr(), bytes.data() + offset, size);
-    offset += size;
-    largest = std::max(largest, theirs.abs().max().item<double>());
-    // The bias before a batch norm has no gradient; PyTorch's is what rounding leaves.
-    const bool nothing = ours.abs().max().item<double>() == 0;
-    const double error =
-        nothing ? theirs.abs().max().item<double>() / largest : Difference(ours, theirs);
-    EXPECT_LT(error, 1e-2) << item.key();
+    ASSERT_LE(offset + ours.numel(), all.numel());
+    const torch::Tensor theirs = all.narrow(0, offset, ours.numel()).view(ours.sizes());
+    offset += ours.numel();
+    EXPECT_LT((ours - theirs).norm().item<double>(),
+              GetParam().tolerance * theirs.norm().item<double>() + negligible)
+        << item.key();
   }
-  EXPECT_EQ(offset, bytes.size());
+  EXPECT_EQ(offset, all.numel());
 }
 
+// Deep networks with batch norm over few samples amplify rounding: of PyTorch's own 32-bit
+// gradients of resnet50 single tensors are 6 % off those of 64 bits, of mobilenet-v2 4 %; ours were
+// 2 % off.
 INSTANTIATE_TEST_SUITE_P(Models, AgainstPyTorch,
-                         ::testing::Values("resnet50", "se-resnet50", "mobilenet-v2",
-                                           "vgg16-imagenet-small", "image-compression-small",
-                                           "resnet50-small"));
+                         ::testing::Values(Reference{"resnet50", 0.05},
+                                           Reference{"se-resnet50", 0.05},
+                                           Reference{"mobilenet-v2", 0.05},
+                                           Reference{"vgg16-imagenet-small", 0.01},
+                                           Reference{"image-compression-small", 0.01},
+                                           Reference{"resnet50-small", 0.01}));
 
 TEST(LayerNet, InitialParametersDependOnTheSeedAlone) {
   const auto hash = [](std::uint64_t seed) {
