@@ -48,10 +48,10 @@ JsonObject CardJson(const ModelCard& card) {
 }
 
 void PrintList() {
-  fmt::print("{:<16} {:<8} {:>12} {:>8} {:>9} {:>15}  {}\n", "NAME", "FAMILY", "PARAMETERS",
+  fmt::print("{:<24} {:<15} {:>12} {:>8} {:>9} {:>15}  {}\n", "NAME", "FAMILY", "PARAMETERS",
              "TENSORS", "MIB", "MFLOP/SAMPLE", "DESCRIPTION");
   for (const ModelCard& card : model::Catalog()) {
-    fmt::print("{:<16} {:<8} {:>12} {:>8} {:>9.1f} {:>15.1f}  {}\n", card.name,
+    fmt::print("{:<24} {:<15} {:>12} {:>8} {:>9.1f} {:>15.1f}  {}\n", card.name,
                model::FamilyName(card.family), card.ParameterCount(), card.TensorCount(),
                static_cast<double>(card.ParameterBytes()) / kMebi,
                static_cast<double>(card.forward_flops) / 1e6, card.description);
