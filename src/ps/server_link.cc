@@ -278,7 +278,7 @@ void ServerLink::RunPushes(const std::stop_token& stop) {
       const MutexLock lock(mutex_);
       if (stop.stop_requested()) return;
       pushes_ = opened->channel;
-      memory_ = opened->memory ? opened->memory : std::move(own);
+      memory_ = opened->memory ? opened->memory : own;
       ring_ = RingSpace(memory_ ? AreaOf(*memory_).size() : 0);
       broken_ = false;
       sent_ = 0;
