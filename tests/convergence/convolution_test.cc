@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Convolution,
                                            Learner{"se-resnet50-small", 100, "accuracy", 0.9},
                                            Learner{"mobilenet-v2-small", 100, "accuracy", 0.9},
                                            Learner{"vgg16-imagenet-small", 200, "accuracy", 0.9},
-                                           Learner{"image-compression-small", 150, "psnr", 20}),
+                                           Learner{"image-compression-small", 250, "psnr", 20}),
                          [](const auto& learner) {
                            std::string name = learner.param.model;
                            std::ranges::replace(name, '-', '_');
