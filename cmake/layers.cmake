@@ -57,7 +57,7 @@ function(paceline_module name)
   list(TRANSFORM A_DEPS PREPEND paceline_ OUTPUT_VARIABLE deps)
   target_link_libraries(paceline_${name}
     PUBLIC paceline_options fmt::fmt Threads::Threads ${deps} PRIVATE ${A_LIBS})
-  if(A_TESTS)
+  if(A_TESTS AND BUILD_TESTING)
     list(TRANSFORM A_TEST_DEPS PREPEND paceline_ OUTPUT_VARIABLE test_deps)
     add_executable(${name}_test ${A_TESTS})
     if(NOT name STREQUAL train)  # shares the precompiled header of its library

@@ -336,8 +336,8 @@ TEST(SyntheticDocuments, RulesPredictFarMoreThanFrequencies) {
 }
 
 TEST(SyntheticDocuments, FitVocabularyAndLengthOfEveryModel) {
-  for (const std::uint32_t vocabulary : {24, 25, 64, 512, 30'522}) {
-    for (const std::uint32_t length : {15, 16, 64, 512}) {
+  for (const std::uint32_t vocabulary : {24U, 25U, 64U, 512U, 30'522U}) {
+    for (const std::uint32_t length : {15U, 16U, 64U, 512U}) {
       auto made = SyntheticDocuments::Create(
           {.seed = TestSeed(), .documents = 50, .vocabulary = vocabulary, .max_length = length});
       ASSERT_THAT(made, IsOk());

@@ -96,8 +96,8 @@ TEST(TranslationBatches, WeightsOfAPackAddUpToOne) {
 TEST(TokenPacks, HoldEverySentenceOnceAndStayBelowTheLimit) {
   const auto source = SyntheticTranslation::Create({.seed = TestSeed(), .size = 1000});
   ASSERT_THAT(source, IsOk());
-  for (const std::size_t tokens : {32, 100, 1000}) {
-    for (const std::size_t pool : {1, 7, 999, 1000, 1001}) {
+  for (const std::size_t tokens : {32U, 100U, 1000U}) {
+    for (const std::size_t pool : {1U, 7U, 999U, 1000U, 1001U}) {
       const TokenPacks packs(*source, {.tokens = tokens, .seed = TestSeed(), .pool = pool});
       std::multiset<std::uint64_t> seen;
       for (std::size_t p = 0; p < packs.size(); ++p) {
@@ -159,8 +159,8 @@ TEST(TranslationBatches, ContentDoesNotDependOnThreads) {
 
 TEST(SyntheticTranslation, FitsVocabularyAndLengthOfEveryModel) {
   for (const Task task : {Task::kCopy, Task::kReverse, Task::kGrammar}) {
-    for (const std::uint32_t vocabulary : {40, 41, 64, 512, 32'000}) {
-      for (const std::uint32_t length : {12, 16, 64, 256}) {
+    for (const std::uint32_t vocabulary : {40U, 41U, 64U, 512U, 32'000U}) {
+      for (const std::uint32_t length : {12U, 16U, 64U, 256U}) {
         const auto source = SyntheticTranslation::Create({.seed = TestSeed(),
                                                           .size = 200,
                                                           .task = task,

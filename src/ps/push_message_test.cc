@@ -105,7 +105,7 @@ TEST(ArrivingPush, SeesEveryDenseFloat) {
   std::vector<float> dense(2501, 0.5F);
   const auto message = [&] { return EncodePush({.tables = {{0, 3, ids, rows}}, .dense = dense}); };
   EXPECT_TRUE(SeenAsFinite(AsBytes(message())));
-  for (const std::size_t place : {0, 1, 254, 255, 256, 1300, 2499, 2500}) {
+  for (const std::size_t place : {0U, 1U, 254U, 255U, 256U, 1300U, 2499U, 2500U}) {
     dense[place] = std::numeric_limits<float>::infinity();
     EXPECT_FALSE(SeenAsFinite(AsBytes(message()))) << place;
     dense[place] = 0.5F;
