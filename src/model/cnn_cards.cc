@@ -11,6 +11,7 @@ namespace {
 ModelCard MakeCard(ModelCard card) {
   const LayerGraph graph = CnnGraph(card.name).value();
   card.input_shape = {graph.input.channels, graph.input.height, graph.input.width};
+  card.any_image_size = graph.TakesAnySize();
   const bool image = card.family == Family::kImage;
   card.classes = image ? graph.layers.back().out.channels : 0;
   for (const Layer& layer : graph.layers) {

@@ -40,6 +40,15 @@ TEST(CnnCards, CountTheirOperations) {
   EXPECT_EQ((*FindModel("vgg16-imagenet"))->forward_flops, 2 * 15'470'264'320);
 }
 
+TEST(CnnCards, ModelsThatTakeMeansTakeImagesOfAnySize) {
+  for (const char* name : {"resnet50", "resnet50-imagenet", "se-resnet50", "mobilenet-v2"}) {
+    EXPECT_TRUE((*FindModel(name))->any_image_size) << name;
+  }
+  for (const char* name : {"vgg16-imagenet", "image-compression"}) {
+    EXPECT_FALSE((*FindModel(name))->any_image_size) << name;
+  }
+}
+
 TEST(CnnCards, NamesAreThoseOfTorchvision) {
   const auto has = [](const char* model, const char* tensor, std::vector<std::int64_t> shape) {
     for (const TensorSpec& spec : (*FindModel(model))->parameters) {

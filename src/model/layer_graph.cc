@@ -1,5 +1,7 @@
 #include "model/layer_graph.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace paceline::model {
@@ -32,6 +34,13 @@ std::vector<TensorSpec> Layer::Parameters() const {
     case LayerKind::kDropout: break;
   }
   return {};
+}
+
+bool LayerGraph::TakesAnySize() const {
+  const auto has = [this](LayerKind kind) {
+    return std::ranges::find(layers, kind, &Layer::kind) != layers.end();
+  };
+  return has(LayerKind::kMeanPool) && !has(LayerKind::kFlatten);
 }
 
 std::int64_t Layer::ForwardFlops() const {

@@ -64,6 +64,8 @@ struct LayerGraph {
   const ImageSize& SizeOf(ValueId value) const {
     return value == 0 ? input : layers[value - 1].out;
   }
+  // Whether it takes images of other sizes than `input`: their means are what its last layers see.
+  bool TakesAnySize() const;
 };
 
 struct ConvSpec {

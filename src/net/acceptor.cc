@@ -40,7 +40,7 @@ class Acceptor::Impl : public std::enable_shared_from_this<Impl> {
     closed_ = true;
     on_peer_ = nullptr;
     waiting_.clear();
-    strangers_.clear();
+    for (auto& [id, stranger] : std::exchange(strangers_, {})) stranger.connection->CloseOnLoop();
   }
 
   Loop& loop() { return loop_; }
@@ -48,7 +48,7 @@ class Acceptor::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   struct Stranger {
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<Connection> connection;  // its handshake goes on until CloseOnLoop
     std::unique_ptr<Loop::Timer> deadline;
     std::string address;
   };
@@ -70,7 +70,9 @@ class Acceptor::Impl : public std::enable_shared_from_this<Impl> {
         ConnectionOptions{context_.cluster, context_.generation, "caller " + stranger.address});
     stranger.deadline =
         loop_.AfterOnLoop(options_.handshake_deadline, [self = weak_from_this(), id] {
-          if (const auto alive = self.lock()) alive->EndOnLoop(id, "did not finish its handshake");
+          if (const auto alive = self.lock()) {
+            alive->EndOnLoop(id, "did not finish its handshake", true);
+          }
         });
     Answer(*stranger.connection, options_.secret, options_.self, context_,
            [self = shared_from_this(), id](const Status& status, const Identity& peer) {
@@ -80,7 +82,7 @@ class Acceptor::Impl : public std::enable_shared_from_this<Impl> {
 
   void OnHandshakeOnLoop(std::uint64_t id, const Status& status, const Identity& peer) {
     if (closed_) return;
-    if (!status.ok()) return EndOnLoop(id, status.message());
+    if (!status.ok()) return EndOnLoop(id, status.message(), false);
     const auto found = strangers_.find(id);
     if (found == strangers_.end()) return;
     std::unique_ptr<Connection> connection = std::move(found->second.connection);
@@ -88,11 +90,13 @@ class Acceptor::Impl : public std::enable_shared_from_this<Impl> {
     on_peer_(std::move(connection), peer);
   }
 
-  void EndOnLoop(std::uint64_t id, const std::string& why) {
+  void EndOnLoop(std::uint64_t id, const std::string& why, bool in_handshake) {
     const auto found = strangers_.find(id);
     if (found == strangers_.end()) return;
     CountRefused(why, found->second.address);
+    const Stranger ended = std::move(found->second);
     strangers_.erase(found);
+    if (in_handshake) ended.connection->CloseOnLoop();  // else its last word is on its way
   }
 
   // The first few, then powers of two: a flood must not fill the log.

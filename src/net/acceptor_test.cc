@@ -11,6 +11,7 @@
 #include "net/endpoint.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
+#include "wire/crc32c.h"
 
 namespace paceline::net {
 namespace {
@@ -61,6 +62,12 @@ class AcceptorTest : public ::testing::Test {
     done.get_future().wait();
   }
 
+  // So many turns of the loop later.
+  void CloseAfterOnLoop(int turns) {
+    if (turns == 0) return acceptor_.reset();
+    loop_.Post([this, turns] { CloseAfterOnLoop(turns - 1); });
+  }
+
   // Returns when the other side has closed.
   void AwaitEnd(ByteStream& stream) {
     std::byte byte{};
@@ -94,6 +101,26 @@ TEST_F(AcceptorTest, BothSidesKnowWhoTheyTalkTo) {
   EXPECT_THAT(received.Wait(Soon()), IsOk());
   EXPECT_EQ(got, bytes);
   EXPECT_THAT(sent.Wait(Soon()), IsOk());
+}
+
+// A greeting that has arrived must not be answered on a connection that is gone.
+TEST_F(AcceptorTest, ClosesWhileCallersGreet) {
+  const auto hello = wire::Hello{.role = wire::Role::kWorker, .rank = Rank(3)}.Encode();
+  const auto header = wire::EncodeHeader({.type = wire::FrameType::kHello,
+                                          .cluster = context_.cluster,
+                                          .generation = context_.generation,
+                                          .length = static_cast<std::uint32_t>(hello.size()),
+                                          .payload_crc = wire::Crc32c(hello)});
+  std::vector<std::byte> greeting(header.begin(), header.end());
+  greeting.insert(greeting.end(), hello.begin(), hello.end());
+  for (int turns = 0; turns < 40; ++turns) {
+    Listen();
+    const auto caller = Raw();
+    loop_.Post([&] {
+      caller->WriteOnLoop({greeting, {}}, [&](const Status&) { CloseAfterOnLoop(turns); });
+    });
+    AwaitEnd(*caller);
+  }
 }
 
 TEST_F(AcceptorTest, AWrongSecretIsRefusedOnBothSides) {

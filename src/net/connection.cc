@@ -343,6 +343,11 @@ Connection::~Connection() {
   impl_->loop().Post([impl = impl_] { impl->CloseOnLoop(); });
 }
 
+void Connection::CloseOnLoop() {
+  PACELINE_CHECK(impl_->loop().OnLoop(), "on the loop");
+  impl_->CloseOnLoop();
+}
+
 void Connection::Send(FrameType type, std::uint64_t tag, std::span<const std::byte> payload,
                       Sent done) {
   PACELINE_CHECK(payload.size() <= wire::MaxPayload(type), "a frame within its limit");

@@ -54,6 +54,10 @@ class Connection {
 
   Connection(Loop& loop, std::unique_ptr<ByteStream> stream, const ConnectionOptions& options);
   ~Connection();
+
+  // As the destructor, but nothing that arrived before is handed out any more. On the loop; errors
+  // come before it returns.
+  void CloseOnLoop();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 

@@ -94,7 +94,10 @@ double InitialBound(const Layer& layer) {
 }  // namespace
 
 LayerNet::LayerNet(const model::LayerGraph& graph, std::uint64_t seed)
-    : input_(graph.input), nodes_(graph.layers.size()), seed_(seed) {
+    : input_(graph.input),
+      any_size_(graph.TakesAnySize()),
+      nodes_(graph.layers.size()),
+      seed_(seed) {
   const torch::NoGradGuard no_grad;
   std::vector<std::size_t> last_use(nodes_.size() + 1);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -187,10 +190,11 @@ torch::Tensor LayerNet::Run(const Node& node, const torch::Tensor& x, const torc
 
 Tensors LayerNet::Forward(const Tensors& batch, const ForwardContext& context) {
   const torch::Tensor& images = batch[0];
-  TORCH_CHECK(images.dim() == 4 && images.size(1) == input_.channels &&
-                  images.size(2) == input_.height && images.size(3) == input_.width,
-              "the model takes images of ", input_.channels, "x", input_.height, "x", input_.width,
-              ", the data has ", images.sizes());
+  TORCH_CHECK(
+      images.dim() == 4 && images.size(1) == input_.channels &&
+          (any_size_ || (images.size(2) == input_.height && images.size(3) == input_.width)),
+      "the model takes images of ", input_.channels, "x", input_.height, "x", input_.width,
+      ", the data has ", images.sizes());
   std::vector<torch::Tensor> values(nodes_.size() + 1);
   values[0] = ToPixels(images).contiguous();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {

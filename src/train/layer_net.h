@@ -43,6 +43,7 @@ class LayerNet final : public Network {
                     const ForwardContext& context, std::uint64_t number) const;
 
   model::ImageSize input_;
+  bool any_size_;
   std::vector<Node> nodes_;
   std::uint64_t seed_;
   std::uint64_t tensors_ = 0;  // made so far

@@ -136,12 +136,21 @@ TEST(LayerNet, InitialParametersDependOnTheSeedAlone) {
 }
 
 TEST(LayerNet, ImagesOfAnotherSizeAreRefused) {
-  const BuiltModel model = BuildModel("resnet50-small", 1).value();
+  const BuiltModel model = BuildModel("vgg16-imagenet-small", 1).value();
   try {
     model.network->Forward({torch::zeros({1, 3, 64, 64})}, {});
     FAIL() << "was taken";
   } catch (const c10::Error& error) {
     EXPECT_THAT(error.what_without_backtrace(), HasSubstr("takes images of 3x32x32"));
+  }
+}
+
+TEST(LayerNet, MeansTakeImagesOfAnySize) {
+  for (const char* name : {"resnet50-small", "se-resnet50-small", "mobilenet-v2-small"}) {
+    const BuiltModel model = BuildModel(name, 1).value();
+    const Tensors out = model.network->Forward({torch::rand({2, 3, 56, 56})}, {});
+    EXPECT_EQ(out[0].sizes(), (std::vector<std::int64_t>{2, 10})) << name;
+    out[0].sum().backward();
   }
 }
 
