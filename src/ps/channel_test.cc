@@ -97,9 +97,11 @@ struct Seen {
 
   WatchPayload Watch(std::span<const std::byte> expected) {
     return [this, expected](MessageKind, std::span<const std::byte> so_far, std::size_t all) {
+      const std::size_t before = bytes.empty() ? 0 : bytes.back();
       bytes.push_back(so_far.size());
-      right = right && all == expected.size() &&
-              std::ranges::equal(so_far, expected.first(so_far.size()));
+      right = right && all == expected.size() && so_far.size() >= before &&
+              std::ranges::equal(so_far.subspan(before),
+                                 expected.subspan(before, so_far.size() - before));
     };
   }
 };

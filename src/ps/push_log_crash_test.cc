@@ -84,7 +84,7 @@ class PushLogCrashTest : public ::testing::TestWithParam<Action> {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   }
 
-  testing::TempDir dir_;
+  testing::TempDir dir_{testing::TempDir::Place::kMemory};
   disk::PosixFileSystem posix_;
   std::uint64_t* acked_ = nullptr;
   std::uint64_t* snapshot_ = nullptr;

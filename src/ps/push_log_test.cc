@@ -68,7 +68,7 @@ class PushLogTest : public ::testing::Test {
     file.put(byte);
   }
 
-  testing::TempDir dir_;
+  testing::TempDir dir_{testing::TempDir::Place::kMemory};
   disk::PosixFileSystem fs_;
   PushLogOptions options_{.file_system = &fs_, .folder = dir_.path(), .group = 0ms};
   std::vector<std::string> read_;
