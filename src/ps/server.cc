@@ -129,18 +129,23 @@ class Session {
       return channel_->closed() || std::chrono::steady_clock::now() >= until;
     };
     const std::size_t before_dense = answer.size() - request.dense.size_bytes();
+    bool has_head = false;  // it is on its way with the first floats
+    const auto write_head = [&](const PullAnswer& numbers) {
+      if (std::exchange(has_head, true)) return;
+      WritePulledHead(answer, {numbers.version, numbers.pushes[0]});
+    };
     return channel_->SendWhileWritten(
         MessageKind::kPull, answer, [&](const Written& written) -> Status {
           const auto pulled =
               core_.Pull(request, stopped, [&](const PullAnswer& numbers, std::size_t floats) {
-                WritePulledHead(answer, {numbers.version, numbers.pushes[0]});
+                write_head(numbers);
                 written(before_dense + floats * sizeof(float));
               });
           if (!pulled.ok() && pulled.status().code() == Code::kAborted) {
             return Status::Error(Code::kTimeout, "not all trainers have come so far");
           }
           PACELINE_TRY(pulled.status());
-          WritePulledHead(answer, {pulled->version, pulled->pushes[0]});
+          write_head(*pulled);
           written(answer.size());
           return {};
         });
