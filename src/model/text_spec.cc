@@ -174,7 +174,7 @@ Result<BertSpec> BertSpecByName(std::string_view name) {
                     .heads = 4,
                     .layers = 2,
                     .dropout = 0.0F,
-                    .vocabulary = 128,
+                    .vocabulary = 512,
                     .max_length = 64};
   }
   return Status::Error(Code::kNotFound, fmt::format("no BERT named '{}'", name));
@@ -193,7 +193,7 @@ std::vector<ModelCard> TextCards() {
       Described(MakeBert("bert-base"), "masked words and next sentences: 12 layers of 768", kBert),
       Described(MakeBert("bert-large"), "masked words and next sentences: 24 layers of 1024",
                 kBert),
-      Small(MakeBert("bert-small"), "bert-base with 2 layers of 64, for tests and trials", 1e-3)};
+      Small(MakeBert("bert-small"), "bert-base with 2 layers of 64, for tests and trials", 2e-3)};
 }
 
 }  // namespace paceline::model
