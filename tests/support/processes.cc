@@ -21,8 +21,9 @@ std::vector<pid_t> ProcessesOf(const std::string& text) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream file(entry.path() / "cmdline");
-    const std::string line(std::istreambuf_iterator<char>(file), {});
-    if (line.find(text) != std::string::npos) pids.push_back(std::stoi(name));
+    std::ostringstream line;
+    line << file.rdbuf();  // empty when the process has ended meanwhile
+    if (line.str().find(text) != std::string::npos) pids.push_back(std::stoi(name));
   }
   return pids;
 }
