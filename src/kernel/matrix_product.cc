@@ -100,18 +100,12 @@ template <Left kLeft, std::size_t Rows, std::size_t Vectors>
 template <Left kLeft, std::size_t Vectors>
 void MultiplyRows(std::size_t rows, const Tile& tile, Into into, const Target& target) {
   switch (rows) {
-    case 6:
-      return MultiplyTile<kLeft, 6, Vectors>(tile, into, target);
-    case 5:
-      return MultiplyTile<kLeft, 5, Vectors>(tile, into, target);
-    case 4:
-      return MultiplyTile<kLeft, 4, Vectors>(tile, into, target);
-    case 3:
-      return MultiplyTile<kLeft, 3, Vectors>(tile, into, target);
-    case 2:
-      return MultiplyTile<kLeft, 2, Vectors>(tile, into, target);
-    default:
-      return MultiplyTile<kLeft, 1, Vectors>(tile, into, target);
+    case 6: return MultiplyTile<kLeft, 6, Vectors>(tile, into, target);
+    case 5: return MultiplyTile<kLeft, 5, Vectors>(tile, into, target);
+    case 4: return MultiplyTile<kLeft, 4, Vectors>(tile, into, target);
+    case 3: return MultiplyTile<kLeft, 3, Vectors>(tile, into, target);
+    case 2: return MultiplyTile<kLeft, 2, Vectors>(tile, into, target);
+    default: return MultiplyTile<kLeft, 1, Vectors>(tile, into, target);
   }
 }
 
@@ -121,7 +115,7 @@ void TransposeSquare(const float* from, std::size_t step, float* to) {
   Vector row[kFloats], mixed[kFloats];
 #pragma GCC unroll 8
   for (std::size_t r = 0; r < kFloats; ++r) row[r] = Load(from + r * step);
-  // Neighbouring rows, then pairs of these, then halves change places.
+    // Neighbouring rows, then pairs of these, then halves change places.
 #pragma GCC unroll 8
   for (std::size_t r = 0; r < kFloats; r += 2) {
     mixed[r] = __builtin_shufflevector(row[r], row[r + 1], 0, 8, 1, 9, 4, 12, 5, 13);
@@ -155,7 +149,8 @@ void PackPanel(const MatrixView& right, std::size_t inner, std::size_t columns, 
   if (right.column_step == 1) {
     for (std::size_t k = 0; k < inner; ++k) {
       if (columns == kTileColumns) {
-        std::memcpy(panel + k * kTileColumns, from + k * right.row_step, kTileColumns * sizeof(float));
+        std::memcpy(panel + k * kTileColumns, from + k * right.row_step,
+                    kTileColumns * sizeof(float));
       } else {
         std::copy_n(from + k * right.row_step, columns, panel + k * kTileColumns);
       }

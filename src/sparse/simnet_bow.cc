@@ -215,8 +215,8 @@ void SimnetBow::LayerBackward(std::size_t first_text, std::size_t texts,
     kernel::Multiply({in, out, texts}, {pooled, 1, in}, {output_gradient, out}, kernel::Into::kAdd,
                      gradient.weights);
   }
-  kernel::Multiply({texts, in, out}, {output_gradient, out}, {weights, 1, out},
-                   kernel::Into::kAdd, pooled_gradient);
+  kernel::Multiply({texts, in, out}, {output_gradient, out}, {weights, 1, out}, kernel::Into::kAdd,
+                   pooled_gradient);
   // With y = x / (1 + |x|): 1 - |y| = 1 / (1 + |x|), so dy / dx = (1 - |y|)^2.
   for (std::size_t i = 0; i < pooled.size(); ++i) {
     const float rest = 1 - std::abs(pooled[i]);
