@@ -25,7 +25,10 @@ constexpr std::size_t kMaxRows = 16 * kTileRows;
 // A left factor that lies transposed is rearranged first. Of 128, 200 and 256 values of k and 204
 // and 408 rows these were the fastest for the gradients of CTR-DNN's weights.
 constexpr std::size_t kMaxPackedBlock = 256;
-constexpr std::size_t kMaxPackedRows = 68 * kTileRows;
+constexpr std::size_t kMaxPackedTiles = 68;
+// Between two of its tiles lies a line of cache, or the tiles of a block of 256 would share 2 of 64
+// sets of the first-level cache: about 15 % slower.
+constexpr std::size_t kPackedGap = 16;
 
 inline Vector Load(const float* from) {
   Vector vector;
@@ -40,7 +43,7 @@ enum class Left { kRows, kPacked };
 
 struct Tile {
   const float* left;   // its first row and k
-  std::size_t step;    // of its rows; packed: none
+  std::size_t step;    // of its rows; packed: of its tiles
   const float* right;  // panel: kTileColumns floats for each k
   std::size_t inner;
 };
@@ -185,19 +188,22 @@ void PackPanel(const MatrixView& right, std::size_t inner, std::size_t columns, 
   }
 }
 
-// Tile after tile, each as Tile wants it; what is missing of the last tile's rows stays undefined
-// and unread. `left` points at the first of `rows` neighbours in memory, `step` further is the next
-// k.
-void PackLeft(const float* left, std::size_t step, std::size_t rows, std::size_t inner,
-              float* packed) {
-  for (std::size_t k = 0; k < inner; ++k) {
-    const float* from = left + k * step;
+// Tiles as Tile wants them, `tile_step` apart; what is missing of the last tile's rows stays
+// undefined and unread. `left` points at the first of `rows` neighbours in memory, `step` further
+// is the next k.
+struct LeftPart {
+  const float* left;
+  std::size_t step, rows, inner;
+};
+void PackLeft(const LeftPart& part, std::size_t tile_step, float* packed) {
+  for (std::size_t k = 0; k < part.inner; ++k) {
+    const float* from = part.left + k * part.step;
     float* to = packed + k * kTileRows;
-    for (std::size_t r = 0; r < rows; r += kTileRows, to += inner * kTileRows) {
-      if (r + kTileRows <= rows) {
+    for (std::size_t r = 0; r < part.rows; r += kTileRows, to += tile_step) {
+      if (r + kTileRows <= part.rows) {
         std::memcpy(to, from + r, kTileRows * sizeof(float));
       } else {
-        std::copy_n(from + r, rows - r, to);
+        std::copy_n(from + r, part.rows - r, to);
       }
     }
   }
@@ -213,7 +219,7 @@ void MultiplyPanel(std::size_t rows, Tile tile, Target target) {
     } else {
       MultiplyRows<kLeft, 2>(count, tile, target);
     }
-    tile.left += kTileRows * (kLeft == Left::kRows ? tile.step : tile.inner);
+    tile.left += kLeft == Left::kRows ? kTileRows * tile.step : tile.step;
     target.first += kTileRows * target.step;
   }
 }
@@ -238,14 +244,17 @@ struct Block {
 template <Left kLeft>
 void MultiplyBlock(std::size_t rows, const MatrixView& left, const Block& block,
                    const Target& whole) {
-  alignas(64) float packed[kLeft == Left::kPacked ? kMaxPackedRows * kMaxPackedBlock : 1];
-  constexpr std::size_t kAtOnce = kLeft == Left::kPacked ? kMaxPackedRows : kMaxRows;
+  constexpr std::size_t kMaxTile = kTileRows * kMaxPackedBlock + kPackedGap;
+  alignas(64) float packed[kLeft == Left::kPacked ? kMaxPackedTiles * kMaxTile : 1];
+  constexpr std::size_t kAtOnce = kLeft == Left::kPacked ? kMaxPackedTiles * kTileRows : kMaxRows;
   for (std::size_t r = 0; r < rows; r += kAtOnce) {
     const std::size_t count = std::min(kAtOnce, rows - r);
     Tile tile{block.left + r * left.row_step, left.row_step, block.panels, block.inner};
     if (kLeft == Left::kPacked) {
-      PackLeft(tile.left, left.column_step, count, block.inner, packed);
+      const std::size_t tile_step = kTileRows * block.inner + kPackedGap;
+      PackLeft({tile.left, left.column_step, count, block.inner}, tile_step, packed);
       tile.left = packed;
+      tile.step = tile_step;
     }
     Target target = whole;
     target.first += r * whole.step;
