@@ -1,6 +1,7 @@
 #include "fused/model_factory.h"
 
 #include <gmock/gmock.h>
+#include <filesystem>
 
 #include "model/catalog.h"
 #include "testing/status_matchers.h"
@@ -81,6 +82,7 @@ TEST(MakeModel, ReadsQuestionsAboutTheWordsOfAText) {
   const TempDir folder;
   std::string lines;
   for (int i = 0; i < 10; ++i) lines += "the quick brown fox\n";
+  std::filesystem::create_directory(folder / "text");
   testing::WriteFile(folder / "text/news", lines);
   testing::WriteFile(folder / "analogies", ": one\nthe quick brown fox\nthe quick brown dog\n");
   testing::WriteFile(folder / "similarities", "the fox 1\n");

@@ -129,6 +129,7 @@ TEST_F(ServersTest, ParametersAreExported) {
 TEST_F(ServersTest, WordsOfATextAreJudgedByFilesAndExported) {
   std::string sentences;
   for (int i = 0; i < 200; ++i) sentences += "the man and the woman saw the king and the queen\n";
+  std::filesystem::create_directory(dir_ / "text");
   WriteFile(dir_ / "text/news", sentences);
   WriteFile(dir_ / "analogies", ": family\nman woman king queen\n");
   WriteFile(dir_ / "similarities", "man\twoman\t8\nking\tqueen\t9\nman\tqueen\t2\n");
