@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Lets whole trainings take turns and compares speed and metric with those of the first.
 
-Each round runs every variant once, in order; ratios are taken within a round. Usage:
+Each round runs every variant once, in order, with a seed of its own for data, order and first
+values; ratios and gaps are taken within a round. Usage:
   compare_trainings.py --rounds 5 --train "ctr-dnn --train-samples 200000" \\
       "local=" "async=--strategy ps --mode async --workers 1 --servers 1"
 """
@@ -50,7 +51,8 @@ def main():
         for round_number in range(arguments.rounds):
             for name, more in variants:
                 results[name].append(train(arguments.program,
-                                           shlex.split(arguments.train) + shlex.split(more),
+                                           shlex.split(arguments.train) + shlex.split(more)
+                                           + ["--seed", str(round_number + 1)],
                                            folder, f"{name}-{round_number}"))
     first = results[variants[0][0]]
     print(f"median (lowest .. highest) of {arguments.rounds} rounds: {arguments.train}")

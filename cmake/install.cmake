@@ -2,7 +2,7 @@
 # models of their own link (find_package(Paceline), docs/own-models.md).
 get_property(modules GLOBAL PROPERTY PACELINE_MODULES)
 install(TARGETS paceline paceline-worker paceline-perf RUNTIME DESTINATION bin)
-install(TARGETS ${modules} paceline_worker paceline_cli paceline_options paceline_openblas
+install(TARGETS ${modules} paceline_worker paceline_cli paceline_options
     paceline_rocksdb paceline_httplib
   EXPORT PacelineTargets
   ARCHIVE DESTINATION lib

@@ -37,6 +37,10 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
   group->add_option("--train-samples", config.train_samples, "Size of the synthetic training set");
   group->add_option("--eval-samples", config.eval_samples,
                     "Held-out samples to evaluate on (default: 2000 synthetic, else all)");
+  group->add_option("--analogies", config.analogies,
+                    "Of words over files: questions in the format of questions-words.txt");
+  group->add_option("--similarities", config.similarities,
+                    "Of words over files: lines of two words and how alike they are");
   group->add_option("--augment", config.augment,
                     "standard (random crop and flip; of JPEG files a random part) or none");
   group->add_option("--bad-record", config.bad_record,

@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/log.h"
 #include "cli/parse.h"
 #include "cli/train_flags.h"
@@ -76,15 +77,6 @@ Result<Faults> FaultsFromEnvironment(Rank rank) {
   }
   PACELINE_LOG(Warning, "faults are injected: {}", text);
   return faults;
-}
-
-Status CheckCpu() {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2")) {
-    return Status::Error(Code::kMismatch, "this CPU lacks AVX2, which training needs");
-  }
-#endif
-  return {};
 }
 
 // Whoever started this process has said which of how many workers it is.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "algo/metrics.h"
+#include "data/word_questions.h"
 #include "fused/round_rows.h"
 #include "sparse/simnet_bow.h"
 #include "sparse/word2vec_eval.h"
@@ -69,14 +70,21 @@ std::optional<double> AucOf(const Scores& scored) {
   return algo::ExactAuc(scores, labels);
 }
 
-// All rows of table 0, in order of ids.
-Result<std::vector<float>> PullEmbeddings(const sparse::TableSpec& table, ps::Store& store,
-                                          const EvaluationOptions& options) {
-  std::vector<float> values(table.rows * table.dim);
+// How many of the first words have all that are asked about.
+std::uint64_t WordsOf(std::span<const data::SimilarityPair> pairs) {
+  std::int32_t last = -1;
+  for (const auto& pair : pairs) last = std::max({last, pair.first, pair.second});
+  return static_cast<std::uint64_t>(last + 1);
+}
+
+// The first `rows` rows of table 0, in order of ids.
+Result<std::vector<float>> PullEmbeddings(const sparse::TableSpec& table, std::uint64_t rows,
+                                          ps::Store& store, const EvaluationOptions& options) {
+  std::vector<float> values(rows * table.dim);
   std::vector<std::int64_t> ids;
-  for (std::size_t begin = 0; begin < table.rows; begin += kRowsAtOnce) {
+  for (std::size_t begin = 0; begin < rows; begin += kRowsAtOnce) {
     PACELINE_TRY(StoppedBy(options));
-    ids.resize(std::min(kRowsAtOnce, table.rows - begin));
+    ids.resize(std::min(kRowsAtOnce, rows - begin));
     std::iota(ids.begin(), ids.end(), static_cast<std::int64_t>(begin));
     ps::PullRequest request = Peek(options);
     request.rows = {{0, ids, std::span(values).subspan(begin * table.dim, ids.size() * table.dim)}};
@@ -87,13 +95,23 @@ Result<std::vector<float>> PullEmbeddings(const sparse::TableSpec& table, ps::St
 
 Result<Evaluation> EvaluateWords(const ModelWithData& model, ps::Store& store,
                                  const EvaluationOptions& options) {
-  if (model.questions.empty()) return Evaluation{};
+  if (model.questions.empty() && model.similarities.empty()) return Evaluation{};
   const sparse::TableSpec& table = model.model->tables().front();
-  PACELINE_ASSIGN(const std::vector<float> values, PullEmbeddings(table, store, options));
+  const auto answers = std::min<std::uint64_t>(table.rows, data::kQuestionWords);
+  PACELINE_ASSIGN(
+      const std::vector<float> values,
+      PullEmbeddings(table, std::max(answers, WordsOf(model.similarities)), store, options));
   const sparse::EmbeddingView embeddings{values, table.dim};
   Evaluation evaluation{.samples = model.questions.size()};
-  evaluation.accuracy = sparse::AnalogyAccuracy(embeddings, model.questions);
-  evaluation.similarity = sparse::SimilarityCorrelation(embeddings, model.similarities);
+  if (!model.questions.empty()) {
+    evaluation.accuracy = sparse::AnalogyAccuracy(
+        {std::span(values).first(answers * table.dim), table.dim}, model.questions);
+  } else {
+    evaluation.samples = model.similarities.size();
+  }
+  if (!model.similarities.empty()) {
+    evaluation.similarity = sparse::SimilarityCorrelation(embeddings, model.similarities);
+  }
   return evaluation;
 }
 

@@ -9,6 +9,7 @@
 #include "data/synthetic_ctr.h"
 #include "data/synthetic_simnet.h"
 #include "data/text_corpus.h"
+#include "data/word_questions.h"
 #include "fused/held_out.h"
 #include "model/catalog.h"
 #include "sparse/ctr_dnn.h"
@@ -115,6 +116,33 @@ Result<ModelWithData> MakeTitles(const TrainConfig& config) {
   return made;
 }
 
+std::string LeftOut(const std::string& file, std::size_t known, std::uint64_t left_out) {
+  return fmt::format("{}: {} of {} questions are about words that are rare or not in the text",
+                     file, left_out, known + left_out);
+}
+
+Result<std::shared_ptr<const data::TextSource>> TextOfFiles(const TrainConfig& config,
+                                                            ModelWithData& made) {
+  PACELINE_ASSIGN(auto opened, data::TextCorpus::Open(config.data, {}));
+  const std::shared_ptr<const data::TextCorpus> text = std::move(opened);
+  made.vocabulary = &text->vocabulary();
+  if (!config.analogies.empty()) {
+    PACELINE_ASSIGN(auto read, data::ReadAnalogies(config.analogies, *made.vocabulary));
+    if (read.left_out > 0) {
+      made.warnings.push_back(LeftOut(config.analogies, read.known.size(), read.left_out));
+    }
+    made.questions = std::move(read.known);
+  }
+  if (!config.similarities.empty()) {
+    PACELINE_ASSIGN(auto read, data::ReadSimilarities(config.similarities, *made.vocabulary));
+    if (read.left_out > 0) {
+      made.warnings.push_back(LeftOut(config.similarities, read.known.size(), read.left_out));
+    }
+    made.similarities = std::move(read.known);
+  }
+  return std::shared_ptr<const data::TextSource>(text);
+}
+
 Result<ModelWithData> MakeWords(const TrainConfig& config) {
   ModelWithData made;
   made.metric = Metric::kAnalogy;
@@ -130,7 +158,7 @@ Result<ModelWithData> MakeWords(const TrainConfig& config) {
     made.similarities = synthetic->Similarities();
     text = synthetic;
   } else {
-    PACELINE_ASSIGN(text, data::TextCorpus::Open(config.data, {}));
+    PACELINE_ASSIGN(text, TextOfFiles(config, made));
   }
   if (text->sentences() == 0) {
     return Status::Error(Code::kBadData, fmt::format("{} has no sentence", config.data));

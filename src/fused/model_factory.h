@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "data/synthetic_text.h"
 #include "data/text_source.h"
+#include "data/text_vocabulary.h"
 #include "job/train_config.h"
 #include "sparse/fused_model.h"
 
@@ -30,6 +31,7 @@ struct ModelWithData {
   std::optional<double> best_auc;  // that any model can have; known of synthetic clicks
   std::vector<data::AnalogyQuestion> questions;
   std::vector<data::SimilarityPair> similarities;
+  const data::Vocabulary* vocabulary = nullptr;  // of a text in files; one of `sources` owns it
 
   std::string fingerprint;  // of the training samples
   std::uint64_t bad_records = 0;

@@ -1,6 +1,7 @@
 #include "fused/model_factory.h"
 
 #include <gmock/gmock.h>
+#include <filesystem>
 
 #include "model/catalog.h"
 #include "testing/status_matchers.h"
@@ -75,6 +76,28 @@ TEST(MakeModel, ReadsSentencesAndHasNoQuestionsAboutThem) {
   ASSERT_THAT(made, IsOk());
   EXPECT_EQ(made->model->dataset_size(), 10U);
   EXPECT_TRUE(made->questions.empty());
+}
+
+TEST(MakeModel, ReadsQuestionsAboutTheWordsOfAText) {
+  const TempDir folder;
+  std::string lines;
+  for (int i = 0; i < 10; ++i) lines += "the quick brown fox\n";
+  std::filesystem::create_directory(folder / "text");
+  testing::WriteFile(folder / "text/news", lines);
+  testing::WriteFile(folder / "analogies", ": one\nthe quick brown fox\nthe quick brown dog\n");
+  testing::WriteFile(folder / "similarities", "the fox 1\n");
+  job::TrainConfig config = Config("word2vec-small", folder / "text");
+  config.analogies = folder / "analogies";
+  config.similarities = folder / "similarities";
+  const auto made = MakeModel(config);
+  ASSERT_THAT(made, IsOk());
+  EXPECT_EQ(made->questions.size(), 1U);
+  EXPECT_EQ(made->similarities.size(), 1U);
+  ASSERT_EQ(made->warnings.size(), 1U);
+  EXPECT_THAT(made->warnings[0], HasSubstr("1 of 2 questions"));
+  EXPECT_EQ(made->vocabulary->size(), 5U);
+  testing::WriteFile(folder / "similarities", "the fox\nthe fox\n");
+  EXPECT_THAT(MakeModel(config), StatusIs(Code::kBadData, HasSubstr("similarities: line 2")));
 }
 
 TEST(MakeModel, RefusesImages) {

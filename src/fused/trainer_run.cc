@@ -112,7 +112,8 @@ Status Run::LeadIfDue() {
   if (steps_->steps() > 0) log_.Note(fmt::format("going on at step {}", steps_->steps()));
   for (const std::string& warning : model_.warnings) log_.Warn(warning);
   RecordStart();
-  return {};
+  if (model_.vocabulary == nullptr || !log_.keeps_records()) return {};
+  return model_.vocabulary->Save(log_.directory().VocabularyFile());
 }
 
 Result<std::optional<RunSummary>> Run::Train() {

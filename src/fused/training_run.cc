@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/cpu.h"
 #include "disk/file_system.h"
 #include "fused/job_description.h"
 #include "fused/model_factory.h"
@@ -31,6 +32,7 @@ Result<std::string> ServerFolder(const std::string& run) {
 }  // namespace
 
 Result<RunSummary> TrainLocally(const TrainConfig& config, const RunEnvironment& environment) {
+  PACELINE_TRY(CheckCpu());
   PACELINE_ASSIGN(const ModelWithData model, MakeModel(config));
   PACELINE_ASSIGN(const ps::JobSpec spec, DescribeJob(config, model, 1));
   PACELINE_ASSIGN(const auto log, RunLog::Open(config, environment, RunLog::Lock::kTake));
@@ -57,6 +59,7 @@ Result<RunSummary> TrainLocally(const TrainConfig& config, const RunEnvironment&
 Result<std::optional<RunSummary>> TrainWithServers(const TrainConfig& config,
                                                    const RunEnvironment& environment,
                                                    const ServerAccess& access) {
+  PACELINE_TRY(CheckCpu());
   const bool elastic = access.join != nullptr;
   PACELINE_ASSIGN(const ModelWithData model, MakeModel(config));
   PACELINE_ASSIGN(const ps::JobSpec spec,

@@ -55,7 +55,7 @@ void DiagnoseCpu(const DoctorFacts& facts, std::vector<Finding>& out) {
     return;
   }
   std::string missing, present;
-  for (const char* flag : {"avx2", "f16c"}) {
+  for (const char* flag : {"avx2", "f16c", "fma"}) {
     if (!machine.HasFlag(flag)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", flag);
   }
   if (!missing.empty()) {
@@ -67,12 +67,7 @@ void DiagnoseCpu(const DoctorFacts& facts, std::vector<Finding>& out) {
   for (const char* flag : {"avx2", "f16c", "fma", "avx512f", "avx512_vnni", "amx_bf16"}) {
     if (machine.HasFlag(flag)) present += fmt::format("{}{}", present.empty() ? "" : ", ", flag);
   }
-  if (machine.HasFlag("fma")) {
-    out.push_back({Level::kOk, "cpu features", present, ""});
-  } else {
-    out.push_back({Level::kNote, "cpu features", present + "; no fma",
-                   "matrix products run at half speed without FMA"});
-  }
+  out.push_back({Level::kOk, "cpu features", present, ""});
 }
 
 void DiagnoseMemory(const DoctorFacts& facts, std::vector<Finding>& out) {

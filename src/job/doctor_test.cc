@@ -77,18 +77,14 @@ TEST(Doctor, EveryProblemAndEveryNoteSaysWhatToDo) {
   EXPECT_EQ(DoctorExitCode(findings), 1);
 }
 
-TEST(Doctor, Avx2AndF16cAreRequiredOnX86Only) {
+TEST(Doctor, Avx2FmaAndF16cAreRequiredOnX86Only) {
   DoctorFacts facts = Healthy();
   facts.machine.cpu_flags = {"avx2", "fma"};
   EXPECT_EQ(LevelOf(facts, "cpu features"), Level::kProblem);
   EXPECT_THAT(Find(facts, "cpu features").what, EndsWith("missing: f16c"));
-  facts.x86 = false;
-  EXPECT_EQ(LevelOf(facts, "cpu features"), Level::kNote);
-}
-
-TEST(Doctor, FmaIsWorthANote) {
-  DoctorFacts facts = Healthy();
   facts.machine.cpu_flags = {"avx2", "f16c"};
+  EXPECT_THAT(Find(facts, "cpu features").what, EndsWith("missing: fma"));
+  facts.x86 = false;
   EXPECT_EQ(LevelOf(facts, "cpu features"), Level::kNote);
 }
 

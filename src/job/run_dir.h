@@ -33,6 +33,7 @@ class RunDirectory {
   }
   std::string LogFile() const { return path_ + "/log.txt"; }
   std::string CheckpointDirectory() const { return path_ + "/checkpoints"; }
+  std::string VocabularyFile() const { return path_ + "/vocabulary.txt"; }
   std::string ResultFile() const { return path_ + "/result.json"; }
   std::string IdFile() const { return path_ + "/RUN_ID"; }
 

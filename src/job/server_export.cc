@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "data/text_vocabulary.h"
 #include "disk/run_lock.h"
 #include "job/run_dir.h"
 #include "job/server_folders.h"
@@ -277,6 +278,13 @@ class Export {
     return Finish(*file);
   }
 
+  // Those that a training on text has left; none when the ids of rows are no words.
+  Result<data::Vocabulary> WordsOfRun() {
+    const std::string path = RunDirectory(run_).VocabularyFile();
+    PACELINE_ASSIGN(const bool there, fs_.Exists(path));
+    return there ? data::Vocabulary::Load(path) : data::Vocabulary();
+  }
+
   Status WriteTexts() {
     std::vector<std::unique_ptr<OutputFile>> files;
     files.reserve(survey_->rows.size());
@@ -286,9 +294,11 @@ class Export {
       PACELINE_TRY(file->Write(fmt::format("{} {}\n", survey_->rows[i], table.dim)));
       files.push_back(std::move(file));
     }
+    PACELINE_ASSIGN(const data::Vocabulary words, WordsOfRun());
     std::string line;
     RowVisitor visitor([&](std::uint32_t table, const ps::TableRow& row) {
-      line = std::to_string(row.id);
+      const bool word = row.id >= 0 && row.id < static_cast<std::int64_t>(words.size());
+      line = word ? words.word(static_cast<std::int32_t>(row.id)) : std::to_string(row.id);
       // The shortest digits that give the same float back.
       for (const float value : row.values) fmt::format_to(std::back_inserter(line), " {}", value);
       line += '\n';

@@ -143,6 +143,16 @@ TEST_F(ServerExportTest, TextHasALineForEachRow) {
   EXPECT_THAT(rows, ::testing::Contains("7 -7 -7"));
 }
 
+TEST_F(ServerExportTest, TextHasWordsWhereTheRunHasAVocabulary) {
+  Leave(1);
+  testing::WriteFile(run_ + "/vocabulary.txt", "<UNK> 9\nthe 8\nfox 7\n");
+  ASSERT_THAT(ExportParameters(fs_, run_, out_, ExportFormat::kText), IsOk());
+  const std::string text = ReadFile(out_ + "/words.txt");
+  EXPECT_THAT(text, HasSubstr("\nthe -1 -1\n"));
+  EXPECT_THAT(text, HasSubstr("\nfox -2 -2\n"));
+  EXPECT_THAT(text, HasSubstr("\n7 -7 -7\n"));
+}
+
 TEST_F(ServerExportTest, WhatCannotBeExportedIsSaid) {
   EXPECT_THAT(ExportParameters(fs_, run_, out_, ExportFormat::kText),
               StatusIs(Code::kNotFound, HasSubstr("server-0")));

@@ -182,6 +182,14 @@ Status CheckImageSize(const TrainConfig& config, const model::ModelCard& card) {
       fmt::format("--image-size is {}; {} takes one size only", config.image_size, card.name));
 }
 
+Status CheckQuestions(const TrainConfig& config, const model::ModelCard& card) {
+  if (config.analogies.empty() && config.similarities.empty()) return {};
+  if (card.family == model::Family::kWords && !config.Synthetic()) return {};
+  return Status::Error(Code::kInvalidArgument,
+                       "--analogies and --similarities ask about the words of a text: they go with "
+                       "word2vec and --data PATH");
+}
+
 Status CheckRanges(const TrainConfig& config) {
   constexpr std::int64_t kMany = 1'000'000;
   constexpr double kLarge = 1e6;
@@ -228,6 +236,7 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   if (config.steps == 0 && config.epochs == 0) config.epochs = 1;
   PACELINE_TRY(CheckRanges(config));
   PACELINE_TRY(CheckImageSize(config, card));
+  PACELINE_TRY(CheckQuestions(config, card));
   PACELINE_TRY(CheckChoices(config));
   PACELINE_TRY(CheckRecipe(config, card));
   PACELINE_TRY(CheckText(config, card));
@@ -317,6 +326,8 @@ std::string ToToml(const TrainConfig& config) {
   number("image-size", config.image_size);
   number("train-samples", config.train_samples);
   number("eval-samples", config.eval_samples);
+  if (!config.analogies.empty()) text("analogies", config.analogies);
+  if (!config.similarities.empty()) text("similarities", config.similarities);
   text("augment", config.augment);
   text("bad-record", config.bad_record);
   if (!config.init_from.empty()) text("init-from", config.init_from);

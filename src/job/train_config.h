@@ -20,6 +20,7 @@ struct TrainConfig {
   std::int64_t image_size = 0;           // height and width; 0: the model's
   std::uint64_t train_samples = 50'000;  // of the synthetic set
   std::uint64_t eval_samples = 0;        // held out; 0: 2,000 synthetic, else the whole test set
+  std::string analogies, similarities;   // files to judge words of a text by; empty: none
   std::string augment = "standard";      // or none
   std::string bad_record = "fail";       // or skip
   std::int64_t prefetch = 2;             // steps prepared in advance

@@ -53,6 +53,8 @@ TEST(Resolve, NamesTheFlagThatIsWrong) {
       {[](auto& c) { c.data_threads = 0; }, "--data-threads is 0; it must be 1 to"},
       {[](auto& c) { c.image_size = 7; }, "--image-size is 7; it must be 8 to"},
       {[](auto& c) { c.image_size = 64; }, "--image-size is 64; vgg16 takes one size only"},
+      {[](auto& c) { c.analogies = "file"; }, "--analogies and --similarities ask about the words"},
+      {[](auto& c) { c.similarities = "file"; }, "they go with word2vec and --data PATH"},
       {[](auto& c) { c.workers = 0; }, "--workers is 0; it must be 1 to"},
       {[](auto& c) { c.workers = 2, c.shards = 1; }, "--shards 1 is less than --workers 2"},
       {[](auto& c) { c.workers = 2, c.strategy = "local"; }, "--strategy local is one worker"},

@@ -2,38 +2,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-
-#include <cblas.h>
 
 #include "base/check.h"
 #include "kernel/dropout.h"
 #include "kernel/exponential.h"
+#include "kernel/matrix_product.h"
 
 namespace paceline::kernel {
 
 namespace {
 
-blasint Length(std::size_t n) {
-  PACELINE_CHECK(n <= std::numeric_limits<blasint>::max(), "a length that BLAS can count");
-  return static_cast<blasint>(n);
+// Matrices of `count` rows, each of `width` floats.
+struct Size {
+  std::size_t count, width;
+  std::size_t Floats(std::size_t step) const { return (count - 1) * step + width; }
+};
+MatrixView View(const HeadRows& rows, const Size& size) {
+  return {{rows.first, size.Floats(rows.step)}, rows.step, 1};
 }
-
-struct Factor {
-  const float* values;
-  std::size_t step;
-  CBLAS_TRANSPOSE transpose = CblasNoTrans;
-};
-struct Product {
-  std::size_t rows, columns, inner;
-  float scale = 1;
-};
-
-void Multiply(const Product& product, const Factor& a, const Factor& b,
-              const HeadGradientRows& out) {
-  cblas_sgemm(CblasRowMajor, a.transpose, b.transpose, Length(product.rows),
-              Length(product.columns), Length(product.inner), product.scale, a.values,
-              Length(a.step), b.values, Length(b.step), 0.0F, out.first, Length(out.step));
+MatrixView Transposed(const HeadRows& rows, const Size& size) {
+  return {{rows.first, size.Floats(rows.step)}, 1, rows.step};
+}
+ProductResult Result(const HeadGradientRows& rows, const Size& size, float scale = 1) {
+  return {{rows.first, size.Floats(rows.step)}, rows.step, Into::kOverwrite, scale};
 }
 
 float Scale(const HeadShape& shape) { return 1.0F / std::sqrt(static_cast<float>(shape.width)); }
@@ -87,13 +78,15 @@ void Attend(const HeadShape& shape, const HeadInput& input, const HeadDropout& d
   const std::size_t cells = shape.queries * shape.keys;
   PACELINE_CHECK(output.probabilities.size() == cells && output.scratch.size() >= cells, "sizes");
   if (cells == 0) return;
-  Multiply({shape.queries, shape.keys, shape.width, Scale(shape)},
-           {input.query.first, input.query.step}, {input.key.first, input.key.step, CblasTrans},
-           {output.probabilities.data(), shape.keys});
+  const Size keys{shape.keys, shape.width}, square{shape.queries, shape.keys};
+  const Size queries{shape.queries, shape.width};
+  Multiply({shape.queries, shape.keys, shape.width}, View(input.query, queries),
+           Transposed(input.key, keys),
+           {output.probabilities, shape.keys, Into::kOverwrite, Scale(shape)});
   Softmax(shape, output.probabilities.data());
   const float* weights = Weights(output.probabilities, dropout, output.scratch.first(cells));
-  Multiply({shape.queries, shape.width, shape.keys}, {weights, shape.keys},
-           {input.value.first, input.value.step}, output.output);
+  Multiply({shape.queries, shape.width, shape.keys}, View({weights, shape.keys}, square),
+           View(input.value, keys), Result(output.output, queries));
 }
 
 void AttendBackward(const HeadShape& shape, const HeadInput& input, const HeadDropout& dropout,
@@ -102,13 +95,15 @@ void AttendBackward(const HeadShape& shape, const HeadInput& input, const HeadDr
   PACELINE_CHECK(gradient.probabilities.size() == cells && gradient.scratch.size() >= 2 * cells,
                  "sizes");
   if (cells == 0) return;
+  const Size keys{shape.keys, shape.width}, square{shape.queries, shape.keys};
+  const Size queries{shape.queries, shape.width};
   const std::span<float> scores = gradient.scratch.subspan(cells, cells);
-  const Factor output_gradient{gradient.output_gradient.first, gradient.output_gradient.step};
   const float* weights = Weights(gradient.probabilities, dropout, gradient.scratch.first(cells));
-  Multiply({shape.keys, shape.width, shape.queries}, {weights, shape.keys, CblasTrans},
-           output_gradient, gradient.value);
-  Multiply({shape.queries, shape.keys, shape.width}, output_gradient,
-           {input.value.first, input.value.step, CblasTrans}, {scores.data(), shape.keys});
+  const MatrixView output_gradient = View(gradient.output_gradient, queries);
+  Multiply({shape.keys, shape.width, shape.queries}, Transposed({weights, shape.keys}, square),
+           output_gradient, Result(gradient.value, keys));
+  Multiply({shape.queries, shape.keys, shape.width}, output_gradient, Transposed(input.value, keys),
+           {scores, shape.keys});
   if (!dropout.mask.empty()) MaskedScale(scores, dropout.mask, dropout.scale, scores);
   for (std::size_t q = 0; q < shape.queries; ++q) {
     const float* p = gradient.probabilities.data() + q * shape.keys;
@@ -116,11 +111,11 @@ void AttendBackward(const HeadShape& shape, const HeadInput& input, const HeadDr
     const float dot = Sum(shape.keys, [=](std::size_t k) { return p[k] * s[k]; });
     for (std::size_t k = 0; k < shape.keys; ++k) s[k] = p[k] * (s[k] - dot);
   }
-  Multiply({shape.queries, shape.width, shape.keys, Scale(shape)}, {scores.data(), shape.keys},
-           {input.key.first, input.key.step}, gradient.query);
-  Multiply({shape.keys, shape.width, shape.queries, Scale(shape)},
-           {scores.data(), shape.keys, CblasTrans}, {input.query.first, input.query.step},
-           gradient.key);
+  const HeadRows score_rows{scores.data(), shape.keys};
+  Multiply({shape.queries, shape.width, shape.keys}, View(score_rows, square),
+           View(input.key, keys), Result(gradient.query, queries, Scale(shape)));
+  Multiply({shape.keys, shape.width, shape.queries}, Transposed(score_rows, square),
+           View(input.query, queries), Result(gradient.key, keys, Scale(shape)));
 }
 
 }  // namespace paceline::kernel

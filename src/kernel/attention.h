@@ -8,7 +8,7 @@ namespace paceline::kernel {
 
 // Scaled dot-product attention of one head of one sample, forward and backward. Rows of queries,
 // keys and values lie where the projections left them, `step` floats apart, so that nothing is
-// copied or transposed. Products run in OpenBLAS (see dense_layer.h about bits).
+// copied or transposed. Products: matrix_product.h.
 
 struct HeadRows {
   const float* first = nullptr;

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
-
-#include <cblas.h>
 
 #include "base/check.h"
+#include "kernel/matrix_product.h"
 
 namespace paceline::kernel {
 
@@ -20,40 +18,6 @@ Vector Load(const float* from) {
   Vector value;
   std::memcpy(&value, from, sizeof(value));
   return value;
-}
-
-// Workers of one machine share its cores, so a product must not spread. With OpenMP the number
-// belongs to the calling thread, hence once for each.
-void UseOneBlasThread() {
-  thread_local const bool done = [] {
-    openblas_set_num_threads(1);
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
-blasint Length(std::size_t n) {
-  PACELINE_CHECK(n <= std::numeric_limits<blasint>::max(), "a length that BLAS can count");
-  return static_cast<blasint>(n);
-}
-
-// A row-major matrix, or the transpose of one.
-struct Matrix {
-  const float* values;
-  std::size_t stride;  // of the rows in memory
-  CBLAS_TRANSPOSE transpose = CblasNoTrans;
-};
-
-// out [rows, columns] = a * b, both read as their `transpose` says; `inner` is what they share.
-struct Product {
-  std::size_t rows, columns, inner;
-};
-void Multiply(const Product& size, const Matrix& a, const Matrix& b, float* out) {
-  if (size.rows == 0 || size.columns == 0) return;
-  UseOneBlasThread();
-  cblas_sgemm(CblasRowMajor, a.transpose, b.transpose, Length(size.rows), Length(size.columns),
-              Length(size.inner), 1.0F, a.values, Length(a.stride), b.values, Length(b.stride),
-              0.0F, out, Length(size.columns));
 }
 
 // Eight partial sums, added in order of index at the end.
@@ -111,8 +75,8 @@ void DenseReluForward(const DenseShape& shape, const DenseParams& params,
                      params.weights.size() == shape.inputs * shape.outputs &&
                      params.bias.size() == shape.outputs,
                  "the spans have the layer's shape");
-  Multiply({shape.samples, shape.outputs, shape.inputs}, {input.data(), shape.inputs},
-           {params.weights.data(), shape.outputs}, output.data());
+  Multiply({shape.samples, shape.outputs, shape.inputs}, {input, shape.inputs},
+           {params.weights, shape.outputs}, {output, shape.outputs});
   const float* __restrict bias = params.bias.data();
   for (std::size_t n = 0; n < shape.samples; ++n) {
     float* __restrict y = output.data() + n * shape.outputs;
@@ -138,13 +102,12 @@ void DenseReluBackward(const DenseShape& shape, std::span<const float> weights,
     std::ranges::fill(gradient.weights_gradient, 0.0F);
     return;
   }
-  const float* before_relu = gradient.output_gradient.data();
-  Multiply({shape.inputs, shape.outputs, shape.samples},
-           {gradient.input.data(), shape.inputs, CblasTrans}, {before_relu, shape.outputs},
-           gradient.weights_gradient.data());
-  Multiply({shape.samples, gradient.input_gradient.size() / shape.samples, shape.outputs},
-           {before_relu, shape.outputs}, {weights.data(), shape.outputs, CblasTrans},
-           gradient.input_gradient.data());
+  const std::span<const float> before_relu = gradient.output_gradient;
+  Multiply({shape.inputs, shape.outputs, shape.samples}, {gradient.input, 1, shape.inputs},
+           {before_relu, shape.outputs}, {gradient.weights_gradient, shape.outputs});
+  const std::size_t wanted = gradient.input_gradient.size() / shape.samples;
+  Multiply({shape.samples, wanted, shape.outputs}, {before_relu, shape.outputs},
+           {weights, 1, shape.outputs}, {gradient.input_gradient, wanted});
 }
 
 void TwoClassForward(const TwoClassHead& head, std::span<const float> input,

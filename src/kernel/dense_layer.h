@@ -6,9 +6,7 @@
 
 namespace paceline::kernel {
 
-// Fully connected layers, forward and backward. Matrices are row-major and contiguous; products run
-// in OpenBLAS, on the calling thread alone. Bits repeat on one machine; unlike the other kernels
-// they may differ between CPUs of different make, because OpenBLAS picks its own loops.
+// Fully connected layers, forward and backward. Matrices are row-major and contiguous.
 
 // Rows of `input` are samples: [samples, inputs] -> [samples, outputs]. Weights are [inputs,
 // outputs].

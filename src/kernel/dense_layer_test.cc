@@ -123,7 +123,6 @@ std::ptrdiff_t ThreadsOfThisProcess() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-// OpenBLAS, when it is built with OpenMP, keeps its number of threads for each thread of ours.
 TEST(DenseLayer, ComputesOnTheCallingThreadAlone) {
   const DenseShape shape{300, 273, 400};
   const auto weights = Random(shape.inputs * shape.outputs, 1), bias = Random(shape.outputs, 2),

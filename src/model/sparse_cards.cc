@@ -73,7 +73,7 @@ ModelCard Word2VecSmall() {
   card.description = "word2vec with 16 instead of 300 floats a word, for tests and trials";
   card.source = "Paceline";
   card.batch = 10;
-  card.learning_rate = 0.25;
+  card.learning_rate = 0.1;
   return card;
 }
 

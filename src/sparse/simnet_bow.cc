@@ -169,8 +169,8 @@ void SimnetBow::Forward(const SimnetBatch& batch, std::span<const float> dense,
     for (std::size_t t = 0; t < texts; ++t) {
       std::ranges::copy(layer.bias, output.subspan(t * out, out).begin());
     }
-    kernel::AddProduct({texts, out, in}, {std::span(pooled_).subspan(first * in, texts * in), in},
-                       layer.weights, output);
+    kernel::Multiply({texts, out, in}, {std::span(pooled_).subspan(first * in, texts * in), in},
+                     {layer.weights, out}, {output, out, kernel::Into::kAdd});
   };
   apply(kQuery, 0, queries);
   apply(kTitle, queries, 2 * queries);
@@ -212,11 +212,11 @@ void SimnetBow::LayerBackward(std::size_t first_text, std::size_t texts,
     kernel::AddInto(gradient.bias, output_gradient.subspan(t * out, out));
   }
   if (texts > 0) {
-    kernel::AddProduct({in, out, texts}, {pooled, 1, in}, output_gradient, gradient.weights);
+    kernel::Multiply({in, out, texts}, {pooled, 1, in}, {output_gradient, out},
+                     {gradient.weights, out, kernel::Into::kAdd});
   }
-  transposed_.resize(weights.size());
-  kernel::Transpose(in, out, weights, transposed_);
-  kernel::AddProduct({texts, in, out}, {output_gradient, out}, transposed_, pooled_gradient);
+  kernel::Multiply({texts, in, out}, {output_gradient, out}, {weights, 1, out},
+                   {pooled_gradient, in, kernel::Into::kAdd});
   // With y = x / (1 + |x|): 1 - |y| = 1 / (1 + |x|), so dy / dx = (1 - |y|)^2.
   for (std::size_t i = 0; i < pooled.size(); ++i) {
     const float rest = 1 - std::abs(pooled[i]);

@@ -88,7 +88,6 @@ class SimnetBow final : public FusedModel {
   std::vector<float> pooled_gradient_;  // of the loss by the sum before softsign
   std::vector<float> output_;           // [text][hidden]
   std::vector<float> output_gradient_;
-  std::vector<float> transposed_;
 };
 
 }  // namespace paceline::sparse

@@ -126,5 +126,43 @@ TEST_F(ServersTest, ParametersAreExported) {
   EXPECT_TRUE(std::filesystem::exists(dir_ / "text/dense.safetensors"));
 }
 
+TEST_F(ServersTest, WordsOfATextAreJudgedByFilesAndExported) {
+  std::string sentences;
+  for (int i = 0; i < 200; ++i) sentences += "the man and the woman saw the king and the queen\n";
+  std::filesystem::create_directory(dir_ / "text");
+  WriteFile(dir_ / "text/news", sentences);
+  WriteFile(dir_ / "analogies", ": family\nman woman king queen\n");
+  WriteFile(dir_ / "similarities", "man\twoman\t8\nking\tqueen\t9\nman\tqueen\t2\n");
+  const std::string run = dir_ / "run";
+  const std::vector<std::string> train = {"train",          "word2vec-small",
+                                          "--data",         dir_ / "text",
+                                          "--analogies",    dir_ / "analogies",
+                                          "--similarities", dir_ / "similarities",
+                                          "--steps",        "20",
+                                          "--json",         "--run"};
+  const auto with_run = [&](const std::string& folder) {
+    auto arguments = train;
+    arguments.push_back(folder);
+    return RunPaceline(arguments);
+  };
+  const CommandResult trained = with_run(run);
+  ASSERT_EQ(trained.state.code, 0) << trained.err;
+  const auto result = nlohmann::json::parse(ReadFile(run + "/result.json"));
+  EXPECT_TRUE(result.at("accuracy").is_number()) << result;
+  EXPECT_TRUE(result.at("similarity").is_number()) << result;
+  EXPECT_THAT(ReadFile(run + "/vocabulary.txt"), HasSubstr("queen 200\n"));
+  const CommandResult text =
+      RunPaceline({"export", run, "--out", dir_ / "out", "--format", "text"});
+  ASSERT_EQ(text.state.code, 0) << text.err;
+  bool found = false;
+  for (const auto& file : std::filesystem::directory_iterator(dir_ / "out")) {
+    found = found || (file.path().extension() == ".txt" &&
+                      ReadFile(file.path()).find("\nqueen ") != std::string::npos);
+  }
+  EXPECT_TRUE(found);
+  WriteFile(dir_ / "analogies", "man woman king\n");
+  ExpectError(with_run(dir_ / "other"), 12, "analogies: line 1");
+}
+
 }  // namespace
 }  // namespace paceline::testing
