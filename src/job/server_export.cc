@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "disk/run_lock.h"
 #include "job/run_dir.h"
 #include "job/server_folders.h"
+#include "model/catalog.h"
 #include "ps/push_log.h"
 #include "ps/snapshot_reader.h"
 #include "ps/snapshot_writer.h"
@@ -27,6 +29,22 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 Status Damaged(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
+
+// The card of the run's model; null when it is somebody's own, or nobody knows.
+const model::ModelCard* CardOf(disk::FileSystem& fs, const std::string& run) {
+  constexpr std::string_view kModel = "model = \"";  // as ToToml() begins
+  const auto bytes = disk::ReadWhole(fs, RunDirectory(run).ConfigFile(), kBufferBytes);
+  if (!bytes.ok()) return nullptr;
+  const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  if (!text.starts_with(kModel)) return nullptr;
+  const std::string_view name = text.substr(kModel.size());
+  const auto card = model::FindModel(name.substr(0, name.find('"')));
+  return card.ok() ? *card : nullptr;
+}
+
+std::int64_t ProductOf(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
 
 // A file that gets its name when it is complete and durable.
 class OutputFile {
@@ -149,6 +167,7 @@ class Export {
 
   Result<ExportSummary> Write(ExportFormat format) {
     PACELINE_TRY(Open());
+    card_ = CardOf(fs_, run_);
     survey_.emplace(folders_.size());
     PACELINE_TRY(Read(*survey_));
     PACELINE_TRY(CheckNames());
@@ -159,8 +178,11 @@ class Export {
       PACELINE_TRY(WriteTexts());
       if (!survey_->spec.dense.empty()) PACELINE_TRY(WriteSafetensors("dense.safetensors", false));
     }
-    summary_.dense_tensors = survey_->spec.dense.size();
-    summary_.dense_floats = survey_->dense.size();
+    for (const ps::DenseTensor& dense : survey_->spec.dense) {
+      if (dense.IsInternal()) continue;
+      summary_.dense_tensors += 1;
+      summary_.dense_floats += dense.rows.floats();
+    }
     summary_.tables.reserve(survey_->rows.size());
     for (std::size_t i = 0; i < survey_->rows.size(); ++i) {
       const ps::TableOptions& table = survey_->spec.tables[i].options;
@@ -239,14 +261,35 @@ class Export {
     return {};
   }
 
+  // Servers know rows only; the model's card knows more.
+  std::vector<std::int64_t> ShapeOf(const ps::DenseTensor& dense) const {
+    const auto floats = static_cast<std::int64_t>(dense.rows.floats());
+    for (std::size_t i = 0; card_ != nullptr && i < card_->parameters.size(); ++i) {
+      const model::TensorSpec& tensor = card_->parameters[i];
+      if (tensor.name == dense.name && ProductOf(tensor.shape) == floats) return tensor.shape;
+    }
+    std::vector<std::int64_t> shape{static_cast<std::int64_t>(dense.rows.rows)};
+    if (dense.rows.row_floats != 1) {
+      shape.push_back(static_cast<std::int64_t>(dense.rows.row_floats));
+    }
+    return shape;
+  }
+
+  Status WriteDense(OutputFile& file) const {
+    std::span<const float> left = survey_->dense;
+    for (const ps::DenseTensor& dense : survey_->spec.dense) {
+      const auto floats = static_cast<std::size_t>(dense.rows.floats());
+      if (!dense.IsInternal()) PACELINE_TRY(file.Write(std::as_bytes(left.first(floats))));
+      left = left.subspan(floats);
+    }
+    return {};
+  }
+
   std::vector<wire::TensorInfo> Tensors(bool with_tables) const {
     std::vector<wire::TensorInfo> tensors;
     for (const ps::DenseTensor& dense : survey_->spec.dense) {
-      std::vector<std::int64_t> shape{static_cast<std::int64_t>(dense.rows.rows)};
-      if (dense.rows.row_floats != 1) {
-        shape.push_back(static_cast<std::int64_t>(dense.rows.row_floats));
-      }
-      tensors.push_back({.name = dense.name, .dtype = wire::DType::kF32, .shape = shape});
+      if (dense.IsInternal()) continue;
+      tensors.push_back({.name = dense.name, .dtype = wire::DType::kF32, .shape = ShapeOf(dense)});
     }
     for (std::size_t i = 0; with_tables && i < survey_->rows.size(); ++i) {
       const ps::TableOptions& table = survey_->spec.tables[i].options;
@@ -263,7 +306,7 @@ class Export {
     PACELINE_ASSIGN(const std::string header, wire::EncodeSafetensorsHeader(Tensors(with_tables)));
     PACELINE_ASSIGN(const auto file, Create(name));
     PACELINE_TRY(file->Write(header));
-    PACELINE_TRY(file->Write(std::as_bytes(std::span(survey_->dense))));
+    PACELINE_TRY(WriteDense(*file));
     // A tensor of rows is one piece: ids and values of a table are a pass each.
     for (std::uint32_t i = 0; with_tables && i < survey_->rows.size(); ++i) {
       for (const bool ids : {true, false}) {
@@ -315,6 +358,7 @@ class Export {
   std::vector<std::uint64_t> snapshots_;  // of the folders
   std::vector<disk::RunLock> locks_;
   std::optional<Survey> survey_;
+  const model::ModelCard* card_ = nullptr;  // of the run's model, if it has one
   ExportSummary summary_;
 };
 

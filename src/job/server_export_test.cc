@@ -12,6 +12,7 @@
 #include "algo/table_partition.h"
 #include "disk/run_lock.h"
 #include "job/server_folders.h"
+#include "model/catalog.h"
 #include "ps/job_spec.h"
 #include "ps/push_message.h"
 #include "ps/server_core.h"
@@ -34,6 +35,7 @@ ps::JobSpec Job() {
   job.tables.push_back({.options = {.name = "bias", .dim = 1}});
   job.dense.push_back({"w", {4, 3}});
   job.dense.push_back({"b", {4, 1}});
+  job.dense.push_back({".report", {1, 2}, ps::DenseKind::kStatistic});
   return job;
 }
 
@@ -125,6 +127,35 @@ TEST_F(ServerExportTest, SafetensorsHaveEverythingOfAllServers) {
   }
   std::ranges::sort(ids);
   EXPECT_THAT(ids, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+// The first layer of vgg16-small, on servers that know rows only.
+TEST_F(ServerExportTest, TensorsOfACardHaveItsShapes) {
+  const auto card = model::FindModel("vgg16-small");
+  ASSERT_THAT(card, IsOk());
+  const model::TensorSpec& first = (*card)->parameters.front();
+  ASSERT_EQ(first.shape.size(), 4U);
+  const auto rows = static_cast<std::uint64_t>(first.shape[0]);
+  const auto floats = static_cast<std::uint64_t>(first.Elements());
+  ps::JobSpec job{.fingerprint = "test"};
+  job.dense.push_back({first.name, {rows, floats / rows}});
+  const std::string folder = ServerFolder(run_, 0);
+  std::filesystem::create_directories(folder);
+  {
+    auto core = ps::ServerCore::Open({.file_system = &fs_, .folder = folder});
+    ASSERT_THAT(core, IsOk());
+    ASSERT_THAT((*core)->Configure(job), IsOk());
+    ASSERT_THAT((*core)->Initialise(std::vector<float>(floats, 1.0F)), IsOk());
+    ASSERT_THAT((*core)->Snapshot(), IsOk());
+  }
+  testing::WriteFile(run_ + "/config.toml", "model = \"vgg16-small\"\ndata = \"synthetic\"\n");
+  const auto done = ExportParameters(fs_, run_, out_, ExportFormat::kSafetensors);
+  ASSERT_THAT(done, IsOk());
+  const std::string file = ReadFile(done->files[0]);
+  const auto header = wire::DecodeSafetensorsHeader(std::as_bytes(std::span(file)), file.size());
+  ASSERT_THAT(header, IsOk());
+  ASSERT_EQ(header->tensors.size(), 1U);
+  EXPECT_EQ(header->tensors[0].shape, first.shape);
 }
 
 TEST_F(ServerExportTest, TextHasALineForEachRow) {

@@ -59,9 +59,10 @@ Result<std::unique_ptr<ChangeLog>> ChangeLog::Open(const PushLogOptions& options
   return log;
 }
 
-Result<std::uint64_t> ChangeLog::Append(ChangeType type, std::span<const std::byte> payload) {
+Result<std::uint64_t> ChangeLog::Append(ChangeType type, std::span<const std::byte> payload,
+                                        const std::shared_ptr<const void>& owner) {
   PACELINE_TRY(CutChange(type, ++last_change_, payload, part_bytes_, [&](const LogRecord& record) {
-    PACELINE_ASSIGN(last_record_, log_->Append(record));
+    PACELINE_ASSIGN(last_record_, log_->Append(record, owner));
     return Status();
   }));
   return last_record_;

@@ -65,8 +65,9 @@ class ChangeLog {
                                                  const ChangeVisitor& replay, LogRecovery& recovery,
                                                  std::size_t part_bytes = kMaxRecordPayload);
 
-  // Returns the number of its last record.
-  Result<std::uint64_t> Append(ChangeType type, std::span<const std::byte> payload);
+  // Returns the number of its last record. `owner`, if there is one, keeps the payload as it is.
+  Result<std::uint64_t> Append(ChangeType type, std::span<const std::byte> payload,
+                               const std::shared_ptr<const void>& owner = nullptr);
   std::uint64_t last_record() const { return last_record_; }
 
   PushLog& records() { return *log_; }

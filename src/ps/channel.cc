@@ -113,8 +113,7 @@ class Outgoing {
 
 }  // namespace
 
-Channel::Channel(std::unique_ptr<net::Connection> connection)
-    : connection_(std::move(connection)), buffer_((kHead + kInlineBytes) / sizeof(std::uint64_t)) {
+Channel::Channel(std::unique_ptr<net::Connection> connection) : connection_(std::move(connection)) {
   connection_->WhenClosed([closed = closed_](const net::Closed&) { *closed = true; });
 }
 
@@ -137,17 +136,25 @@ std::span<std::byte> Channel::OutgoingArea(std::size_t bytes) const {
 }
 
 Status Channel::Send(MessageKind kind, std::span<const std::byte> payload, Deadline deadline) {
-  return SendWhileWritten(
+  return SendWritten(
       kind, payload,
       [&](const Written& written) {
         written(payload.size());
         return Status();
       },
-      deadline);
+      [deadline] { return deadline; });
 }
 
 Status Channel::SendWhileWritten(MessageKind kind, std::span<const std::byte> payload,
-                                 const WritePayload& write, Deadline deadline) {
+                                 const WritePayload& write, std::chrono::milliseconds patience) {
+  return SendWritten(kind, payload, write, [patience] {
+    return patience == kUnlimited ? kNoDeadline : std::chrono::steady_clock::now() + patience;
+  });
+}
+
+// Asks for the deadline when everything is written.
+Status Channel::SendWritten(MessageKind kind, std::span<const std::byte> payload,
+                            const WritePayload& write, const std::function<Deadline()>& deadline) {
   const bool is_shared = payload.size() > kInlineBytes && Contains(outgoing_, payload);
   std::optional<std::uint64_t> shared_at;
   if (is_shared) shared_at = static_cast<std::uint64_t>(payload.data() - outgoing_.data());
@@ -158,7 +165,7 @@ Status Channel::SendWhileWritten(MessageKind kind, std::span<const std::byte> pa
     written = write([&](std::size_t bytes) { outgoing.Written(bytes); });
   }
   if (!written.ok() && outgoing.begun()) Close();
-  const Status sent = Await(outgoing.frames(), deadline);
+  const Status sent = Await(outgoing.frames(), deadline());
   return written.ok() ? sent : written;
 }
 
@@ -174,6 +181,8 @@ void Channel::SendSmall(MessageKind kind, const Status& status,
 }
 
 Result<Message> Channel::Receive(Deadline deadline, const WatchPayload& watch) {
+  MakeRoom(kHead + kInlineBytes);
+  payload_in_buffer_ = 0;
   std::deque<net::Completion> first(1);
   connection_->Receive({.type = kFrame, .tag = kTag, .exact = false},
                        Buffer().first(kHead + kInlineBytes), first[0].ForReceive());
@@ -190,10 +199,12 @@ Result<Message> Channel::Receive(Deadline deadline, const WatchPayload& watch) {
     const auto offset = wire::LoadLittle<std::uint64_t>(Buffer().data() + kHead);
     PACELINE_ASSIGN(message.payload,
                     ReceiveShared(message.kind, offset, head->bytes, deadline, watch));
+    if (copies_incoming_) payload_in_buffer_ = message.payload.size();
   } else {
     const auto bytes = static_cast<std::size_t>(head->bytes);
     PACELINE_TRY(ReceivePayload(message.kind, bytes, deadline, watch));
     message.payload = Buffer().first(bytes);
+    payload_in_buffer_ = bytes;
   }
   if (head->code != 0) {
     const auto* text = reinterpret_cast<const char*>(message.payload.data());
@@ -203,6 +214,13 @@ Result<Message> Channel::Receive(Deadline deadline, const WatchPayload& watch) {
     message.payload = {};
   }
   return message;
+}
+
+MessageBytes* Channel::PayloadMemory() {
+  if (payload_in_buffer_ == 0 || payload_in_buffer_ % sizeof(std::uint64_t) != 0) return nullptr;
+  buffer_.resize(payload_in_buffer_ / sizeof(std::uint64_t));
+  payload_in_buffer_ = 0;
+  return &buffer_;
 }
 
 void Channel::MakeRoom(std::size_t bytes) {

@@ -84,19 +84,26 @@ class Channel {
               Deadline deadline = kNoDeadline);
   // The same with a payload that is written meanwhile, so that the other side is busy with its
   // beginning. An error of `write` is returned: nothing was sent if it had written nothing, else
-  // the channel is closed. Other messages wait.
+  // the channel is closed. Other messages wait. `patience` begins when everything is written.
+  static constexpr std::chrono::milliseconds kUnlimited = std::chrono::milliseconds::max();
   Status SendWhileWritten(MessageKind kind, std::span<const std::byte> payload,
-                          const WritePayload& write, Deadline deadline = kNoDeadline);
+                          const WritePayload& write,
+                          std::chrono::milliseconds patience = kUnlimited);
   // For few bytes; does not wait until they are sent.
   void SendSmall(MessageKind kind, const Status& status, std::span<const std::byte> payload);
 
   // kProtocol for what Send() cannot have sent.
   Result<Message> Receive(Deadline deadline = kNoDeadline, const WatchPayload& watch = nullptr);
+  // Memory that begins with the payload of the message that was received last and is as long, if it
+  // was a long one: else null. It may be exchanged for other memory.
+  MessageBytes* PayloadMemory();
   // Whoever waits, now or later, gets kAborted.
   void Close();
   bool closed() const { return closed_->load(); }
 
  private:
+  Status SendWritten(MessageKind kind, std::span<const std::byte> payload,
+                     const WritePayload& write, const std::function<Deadline()>& deadline);
   // Waits for all; tells `each` how many have ended well so far.
   Status Await(std::deque<net::Completion>& frames, Deadline deadline,
                const std::function<void(std::size_t)>& each = nullptr);
@@ -111,7 +118,8 @@ class Channel {
   std::unique_ptr<net::Connection> connection_;
   const std::shared_ptr<std::atomic<bool>> closed_ = std::make_shared<std::atomic<bool>>(false);
   Mutex sending_;
-  MessageBytes buffer_;  // of the receiver
+  MessageBytes buffer_;                // of the receiver
+  std::size_t payload_in_buffer_ = 0;  // bytes of a long one
   std::shared_ptr<const net::SharedMemory> memory_;
   std::span<std::byte> outgoing_;
   std::span<const std::byte> incoming_;

@@ -40,12 +40,16 @@ class Client : public Store {
   Result<std::uint64_t> NextBatch(std::uint64_t lease) override;
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
+  Result<std::unique_ptr<OpenPush>> Open(const ps::Push& push,
+                                         std::span<const std::uint64_t> pulled) override;
   Status Flush() override;
   std::uint64_t Acknowledged(std::uint64_t lease) override;
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
                                   std::uint64_t call) override;
 
  private:
+  class SplitPush;
+
   // Which ids of a list go to one server. A single server gets the list itself: nothing is copied.
   struct Share {
     bool whole = false;
@@ -66,6 +70,10 @@ class Client : public Store {
   static void Scatter(std::span<const float> from, const Share& share, std::size_t dim,
                       std::span<float> to);
   std::uint64_t DenseFloatsOf(std::size_t server) const;
+  // What is said to one server, and with which dense floats.
+  using PushOne = std::function<Status(std::size_t server, const ps::Push& push)>;
+  Status ForEachShare(const ps::Push& push, std::span<const std::uint64_t> pulled,
+                      const PushOne& use) const;
 
   const JobSpec job_;
   std::vector<std::unique_ptr<ServerLink>> links_;

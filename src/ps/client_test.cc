@@ -218,6 +218,86 @@ TEST_F(ClientTest, AServerThatComesBackGetsEveryPushOnce) {
   EXPECT_EQ(rows, std::vector<float>(rows.size(), -static_cast<float>(kPushes)));
 }
 
+// Large enough that a server sees its beginning before its end is there.
+JobSpec LongJob() {
+  JobSpec job{.fingerprint = "long"};
+  job.dense.push_back({"first", {700, 1000}});
+  job.dense.push_back({"second", {3, 1}});
+  job.dense.push_back({"third", {1500, 1000}});
+  return job;
+}
+
+class OpenPushTest : public ClientTest {
+ protected:
+  void Start(std::uint32_t servers, bool shared_memory) {
+    StartServers(servers);
+    client_ = Trainer(LongJob(), 0, shared_memory);
+    gradient_.assign(LongJob().DenseFloats(), 0.0F);
+    ASSERT_THAT(client_->Initialise(gradient_), IsOk());
+    std::iota(gradient_.begin(), gradient_.end(), 1.0F);
+  }
+  std::unique_ptr<OpenPush> Open(std::uint64_t batch) {
+    auto open = client_->Open({.batch = batch, .learning_rate = 1}, {});
+    EXPECT_THAT(open, IsOk());
+    return std::move(*open);
+  }
+  // In pieces that fit nothing.
+  void Append(OpenPush& open, std::size_t begin, std::size_t end) {
+    for (std::size_t count = 0; begin < end; begin += count) {
+      count = std::min<std::size_t>(77'777, end - begin);
+      open.Append(std::span(gradient_).subspan(begin, count));
+    }
+  }
+  void ExpectOneStep() {
+    ASSERT_THAT(client_->Flush(), IsOk());
+    std::vector<float> values(gradient_.size());
+    ASSERT_THAT(client_->Pull({.rows = {}, .dense = values}), IsOk());
+    for (float& value : values) value = -value;
+    EXPECT_TRUE(values == gradient_);
+    EXPECT_EQ(*client_->NextBatch(0), 1U);
+  }
+
+  std::unique_ptr<Client> client_;
+  std::vector<float> gradient_;
+};
+
+TEST_F(OpenPushTest, InPartsIsTheSame) {
+  for (const bool shared_memory : {true, false}) {
+    for (const std::uint32_t servers : {1U, 3U}) {
+      client_.reset();
+      running_.clear();
+      endpoints_.clear();
+      Start(servers, shared_memory);
+      const auto open = Open(0);
+      Append(*open, 0, gradient_.size());
+      ASSERT_THAT(open->Finish(), IsOk());
+      ExpectOneStep();
+    }
+  }
+}
+
+TEST_F(OpenPushTest, WhatIsTakenBackNeverCounts) {
+  Start(2, true);
+  for (const std::size_t written :
+       {std::size_t{0}, std::size_t{10}, gradient_.size() / 2, gradient_.size()}) {
+    const auto open = Open(0);
+    Append(*open, 0, written);
+  }
+  ASSERT_THAT(client_->Push({.learning_rate = 1, .dense = gradient_}, {}), IsOk());
+  ExpectOneStep();
+}
+
+TEST_F(OpenPushTest, AServerMayComeBackInTheMiddle) {
+  Start(2, true);
+  const auto open = Open(0);
+  Append(*open, 0, gradient_.size() / 2);
+  running_[1].server.reset();
+  StartServer(1, endpoints_[1]);
+  Append(*open, gradient_.size() / 2, gradient_.size());
+  ASSERT_THAT(open->Finish(), IsOk());
+  ExpectOneStep();
+}
+
 // As a server without a log does that was killed.
 TEST_F(ClientTest, AServerThatHasForgottenIsAnErrorForGood) {
   StartServers(2);

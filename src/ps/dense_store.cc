@@ -2,10 +2,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
+#include "base/thread.h"
 #include "kernel/optimizer.h"
+#include "ps/sync_rounds.h"
 
 namespace paceline::ps {
+
+namespace {
+
+constexpr std::size_t kPieceFloats = std::size_t{16} << 10;
+constexpr std::size_t kPiecesOfThread = 64;  // fewer are not worth a thread
+constexpr std::size_t kMostThreads = 4;
+
+}  // namespace
 
 std::size_t DensePlanes(RowOptimizerKind kind) {
   switch (kind) {
@@ -34,8 +45,35 @@ DenseStore::DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces)
                        .learning_rate_scale = tensor.learning_rate_scale});
     floats_ += count;
   }
+  pieces_ = CutPieces();
   const MutexLock lock(mutex_);
   planes_.assign(planes_count_, std::vector<float>(floats_));
+}
+
+std::vector<DenseStore::Piece> DenseStore::CutPieces() const {
+  std::vector<Piece> pieces;
+  for (const Range& range : ranges_) {
+    for (std::size_t done = 0; done < range.count; done += kPieceFloats) {
+      pieces.push_back({.range = &range,
+                        .begin = range.begin + done,
+                        .count = std::min(kPieceFloats, range.count - done)});
+    }
+  }
+  return pieces;
+}
+
+// The caller waits, and trainers that are applied together wait too: cores are free.
+void DenseStore::ForAllPieces(const PieceWork& work) const {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t threads =
+      std::clamp<std::size_t>(pieces_.size() / kPiecesOfThread, 1, std::min(cores, kMostThreads));
+  const std::size_t each = (pieces_.size() + threads - 1) / threads;
+  std::vector<std::jthread> others;
+  for (std::size_t begin = each; begin < pieces_.size(); begin += each) {
+    const auto pieces = std::span(pieces_).subspan(begin, std::min(each, pieces_.size() - begin));
+    others.push_back(StartThread("dense-step", [&work, pieces] { work(pieces); }));
+  }
+  work(std::span(pieces_).first(std::min(each, pieces_.size())));
 }
 
 std::size_t DenseStore::MemoryBytes() const {
@@ -46,10 +84,10 @@ std::size_t DenseStore::MemoryBytes() const {
 void DenseStore::Assign(std::span<const float> values) { WritePlane(0, 0, values); }
 
 void DenseStore::Read(std::span<float> out, const std::function<void(std::size_t)>& copied) const {
-  constexpr std::size_t kPieceFloats = std::size_t{256} << 10;
+  constexpr std::size_t kReadFloats = std::size_t{256} << 10;
   const MutexLock lock(mutex_);
-  for (std::size_t begin = 0; begin < out.size(); begin += kPieceFloats) {
-    const std::size_t count = std::min(kPieceFloats, out.size() - begin);
+  for (std::size_t begin = 0; begin < out.size(); begin += kReadFloats) {
+    const std::size_t count = std::min(kReadFloats, out.size() - begin);
     std::memcpy(&out[begin], &planes_[0][begin], count * sizeof(float));
     if (copied) copied(begin + count);
   }
@@ -61,25 +99,48 @@ void DenseStore::ReadAndKeep(std::uint64_t trainer, std::span<float> out) {
   pulled_[trainer] = planes_[0];
 }
 
-void DenseStore::ApplySum(std::span<const float> gradient, float learning_rate) {
+void DenseStore::ApplySum(std::span<const std::span<const float>> gradients, float learning_rate,
+                          std::span<float> before) {
   const MutexLock lock(mutex_);
-  Step(gradient, learning_rate);
-  for (const Range& range : ranges_) {
-    if (range.kind != DenseKind::kStatistic) continue;
-    std::ranges::copy(gradient.subspan(range.begin, range.count), &planes_[0][range.begin]);
-  }
+  const std::uint64_t step = ++steps_;
+  Planes& planes = planes_;
+  ForAllPieces([&, step](std::span<const Piece> pieces) {
+    TreeAdder adder;
+    std::vector<float> sum(kPieceFloats);
+    std::vector<std::span<const float>> parts(gradients.size());
+    for (const Piece& piece : pieces) {
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        parts[i] = gradients[i].subspan(piece.begin, piece.count);
+      }
+      const auto gradient = std::span(sum).first(piece.count);
+      const auto values = std::span(planes[0]).subspan(piece.begin, piece.count);
+      adder.Add(parts, gradient);
+      std::ranges::copy(values, before.subspan(piece.begin, piece.count).begin());
+      if (IsParameter(piece.range->kind)) {
+        StepPiece(piece, gradient, learning_rate, step, planes);
+      } else {
+        std::ranges::copy(gradient, values.begin());
+      }
+    }
+  });
 }
 
 void DenseStore::ApplyOne(std::span<const float> gradient, float learning_rate) {
   const MutexLock lock(mutex_);
-  Step(gradient, learning_rate);
-  const auto parts = static_cast<float>(std::max<std::uint64_t>(1, trainers_));
-  for (const Range& range : ranges_) {
-    if (range.kind != DenseKind::kStatistic) continue;
-    for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
-      planes_[0][i] += (gradient[i] - planes_[0][i]) / parts;
+  const std::uint64_t step = ++steps_;
+  const auto trainers = static_cast<float>(std::max<std::uint64_t>(1, trainers_));
+  Planes& planes = planes_;
+  ForAllPieces([&, step](std::span<const Piece> pieces) {
+    for (const Piece& piece : pieces) {
+      if (IsParameter(piece.range->kind)) {
+        StepPiece(piece, gradient.subspan(piece.begin, piece.count), learning_rate, step, planes);
+        continue;
+      }
+      for (std::size_t i = piece.begin; i < piece.begin + piece.count; ++i) {
+        planes[0][i] += (gradient[i] - planes[0][i]) / trainers;
+      }
     }
-  }
+  });
 }
 
 void DenseStore::Add(std::span<const float> deltas, std::uint64_t divisor) {
@@ -104,9 +165,9 @@ std::vector<float> DenseStore::Compensated(std::uint64_t trainer,
   return result;
 }
 
-void DenseStore::ReadPlane(std::size_t plane, std::size_t begin, std::span<float> out) const {
+DenseCopy DenseStore::Copy() const {
   const MutexLock lock(mutex_);
-  std::ranges::copy(std::span(planes_[plane]).subspan(begin, out.size()), out.begin());
+  return {.planes = planes_, .steps = steps_};
 }
 
 void DenseStore::WritePlane(std::size_t plane, std::size_t begin, std::span<const float> values) {
@@ -124,21 +185,13 @@ void DenseStore::SetSteps(std::uint64_t steps) {
   steps_ = steps;
 }
 
-void DenseStore::Step(std::span<const float> gradient, float learning_rate) {
-  ++steps_;
-  for (const Range& range : ranges_) {
-    if (!IsParameter(range.kind)) continue;
-    StepRange(range, gradient.subspan(range.begin, range.count),
-              learning_rate * range.learning_rate_scale);
-  }
-}
-
-void DenseStore::StepRange(const Range& range, std::span<const float> gradient,
-                           float learning_rate) {
-  const auto plane = [&](std::size_t number) PACELINE_REQUIRES(mutex_) {
-    return std::span(planes_[number]).subspan(range.begin, range.count);
+void DenseStore::StepPiece(const Piece& piece, std::span<const float> gradient, float learning_rate,
+                           std::uint64_t step, Planes& planes) {
+  const auto plane = [&](std::size_t number) {
+    return std::span(planes[number]).subspan(piece.begin, piece.count);
   };
-  const RowOptimizerOptions& o = range.optimizer;
+  learning_rate *= piece.range->learning_rate_scale;
+  const RowOptimizerOptions& o = piece.range->optimizer;
   switch (o.kind) {
     case RowOptimizerKind::kSgd:
       kernel::SgdStep({.learning_rate = learning_rate, .weight_decay = o.weight_decay}, plane(0),
@@ -156,7 +209,7 @@ void DenseStore::StepRange(const Range& range, std::span<const float> gradient,
       return;
     case RowOptimizerKind::kAdam:
     case RowOptimizerKind::kAdamW:
-      kernel::AdamStep(AdamOf(o, learning_rate), steps_, plane(0), gradient, plane(1), plane(2));
+      kernel::AdamStep(AdamOf(o, learning_rate), step, plane(0), gradient, plane(1), plane(2));
       return;
     case RowOptimizerKind::kFtrl:
       kernel::FtrlStep(

@@ -15,6 +15,12 @@ namespace paceline::ps {
 // Planes of DenseStore.
 std::size_t DensePlanes(RowOptimizerKind kind);
 
+// All of a DenseStore at one moment.
+struct DenseCopy {
+  std::vector<std::vector<float>> planes;
+  std::uint64_t steps = 0;
+};
+
 // The dense floats that one server keeps, with their optimiser: one plane of values and one for
 // each number that the optimiser remembers of a value. Thread-safe; a call sees and leaves whole
 // planes. The caller has checked lengths.
@@ -32,8 +38,10 @@ class DenseStore {
   // Keeps what was read for Compensated().
   void ReadAndKeep(std::uint64_t trainer, std::span<float> out);
 
-  // The sum of all trainers' gradients: one step of the optimiser. Statistics become the sum.
-  void ApplySum(std::span<const float> gradient, float learning_rate);
+  // One step of the optimiser with the sum of all trainers' gradients, added as TreeAdder does.
+  // Statistics become the sum. `before` gets the values of before.
+  void ApplySum(std::span<const std::span<const float>> gradients, float learning_rate,
+                std::span<float> before);
   // The gradient of one trainer. Statistics move by one part in `trainers` towards what was pushed.
   void ApplyOne(std::span<const float> gradient, float learning_rate);
   void Add(std::span<const float> deltas, std::uint64_t divisor);
@@ -44,7 +52,7 @@ class DenseStore {
   std::vector<float> Compensated(std::uint64_t trainer, std::span<const float> gradient) const;
 
   // For snapshots. Plane 0 has the values.
-  void ReadPlane(std::size_t plane, std::size_t begin, std::span<float> out) const;
+  DenseCopy Copy() const;
   void WritePlane(std::size_t plane, std::size_t begin, std::span<const float> values);
   std::uint64_t steps() const;  // of the optimiser
   void SetSteps(std::uint64_t steps);
@@ -59,18 +67,30 @@ class DenseStore {
     float learning_rate_scale = 1;
   };
 
-  void Step(std::span<const float> gradient, float learning_rate) PACELINE_REQUIRES(mutex_);
-  void StepRange(const Range& range, std::span<const float> gradient, float learning_rate)
-      PACELINE_REQUIRES(mutex_);
+  // A part of one range that stays in the cache while everything is done with it.
+  struct Piece {
+    const Range* range = nullptr;
+    std::size_t begin = 0;
+    std::size_t count = 0;
+  };
+  using Planes = std::vector<std::vector<float>>;
+
+  std::vector<Piece> CutPieces() const;
+  // Calls `work` for pieces that are all of them together, in several threads when they are many.
+  using PieceWork = std::function<void(std::span<const Piece> pieces)>;
+  void ForAllPieces(const PieceWork& work) const;
+  static void StepPiece(const Piece& piece, std::span<const float> gradient, float learning_rate,
+                        std::uint64_t step, Planes& planes);
 
   const std::uint64_t trainers_;
   const float compensation_;
   std::vector<Range> ranges_;
   std::size_t floats_ = 0;
   const std::size_t planes_count_;
+  std::vector<Piece> pieces_;
 
   mutable Mutex mutex_;
-  std::vector<std::vector<float>> planes_ PACELINE_GUARDED_BY(mutex_);
+  Planes planes_ PACELINE_GUARDED_BY(mutex_);
   std::uint64_t steps_ PACELINE_GUARDED_BY(mutex_) = 0;
   std::map<std::uint64_t, std::vector<float>> pulled_ PACELINE_GUARDED_BY(mutex_);
 };

@@ -27,11 +27,12 @@ inline bool IsParameter(DenseKind kind) { return kind != DenseKind::kStatistic; 
 
 // A tensor that every step uses as a whole.
 struct DenseTensor {
-  std::string name;
+  std::string name;  // with a dot first: of trainers among themselves, not of the model
   algo::TensorRows rows;
   DenseKind kind = DenseKind::kParameter;
   float learning_rate_scale = 1;
 
+  bool IsInternal() const { return name.starts_with('.'); }
   friend bool operator==(const DenseTensor&, const DenseTensor&);
 };
 

@@ -19,7 +19,7 @@ constexpr std::string_view kMagic = "PACEWAL\n";
 constexpr std::uint32_t kVersion = 1;
 static_assert(kMagic.size() + sizeof(kVersion) + sizeof(std::uint64_t) == kSegmentHeaderBytes);
 
-constexpr std::size_t kFieldBytes = kRecordOverhead - sizeof(std::uint32_t);  // before the payload
+constexpr std::size_t kFieldBytes = kRecordHeadBytes;
 // A search behind damage costs a checksum at each place that could be a record; beyond this it is
 // taken for damage that nothing explains: better refused than lost.
 constexpr std::size_t kSearchBytes = std::size_t{256} << 20;
@@ -129,18 +129,30 @@ std::vector<std::byte> EncodeSegmentHeader(std::uint64_t segment) {
   return writer.Take();
 }
 
-void EncodeRecord(const LogRecord& record, std::vector<std::byte>& bytes) {
+void EncodeRecordHead(const LogRecord& record, std::vector<std::byte>& bytes) {
   PACELINE_CHECK(record.payload.size() <= kMaxRecordPayload, "callers cut large changes");
   const std::size_t begin = bytes.size();
-  bytes.resize(begin + record.payload.size() + kRecordOverhead);
+  bytes.resize(begin + kRecordHeadBytes);
   std::byte* const at = bytes.data() + begin;
   wire::StoreU32(at, static_cast<std::uint32_t>(record.payload.size()));
   at[4] = static_cast<std::byte>(record.type);
   wire::StoreU64(at + 5, record.generation);
   wire::StoreU64(at + 13, record.step);
-  std::copy(record.payload.begin(), record.payload.end(), at + kFieldBytes);
-  const auto checked = std::span<const std::byte>(at, kFieldBytes + record.payload.size());
-  wire::StoreU32(at + checked.size(), wire::Crc32c(checked));
+}
+
+std::array<std::byte, sizeof(std::uint32_t)> EncodeRecordEnd(std::span<const std::byte> head,
+                                                             std::span<const std::byte> payload) {
+  std::array<std::byte, sizeof(std::uint32_t)> end{};
+  wire::StoreU32(end.data(), wire::Crc32c(payload, wire::Crc32c(head)));
+  return end;
+}
+
+void EncodeRecord(const LogRecord& record, std::vector<std::byte>& bytes) {
+  const std::size_t begin = bytes.size();
+  EncodeRecordHead(record, bytes);
+  const auto end = EncodeRecordEnd(std::span(bytes).subspan(begin), record.payload);
+  bytes.insert(bytes.end(), record.payload.begin(), record.payload.end());
+  bytes.insert(bytes.end(), end.begin(), end.end());
 }
 
 Result<SegmentContent> ReadSegment(disk::FileSystem& fs, const std::string& path,

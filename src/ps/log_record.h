@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,12 @@ struct LogRecord {
 std::vector<std::byte> EncodeSegmentHeader(std::uint64_t segment);
 // Adds the record to `bytes`.
 void EncodeRecord(const LogRecord& record, std::vector<std::byte>& bytes);
+// The same in three parts: what comes before the payload, the payload itself, and its checksum,
+// which is of the other two.
+inline constexpr std::size_t kRecordHeadBytes = kRecordOverhead - sizeof(std::uint32_t);
+void EncodeRecordHead(const LogRecord& record, std::vector<std::byte>& bytes);
+std::array<std::byte, sizeof(std::uint32_t)> EncodeRecordEnd(std::span<const std::byte> head,
+                                                             std::span<const std::byte> payload);
 
 // What a segment holds.
 struct SegmentContent {

@@ -14,6 +14,7 @@ namespace paceline::ps {
 namespace {
 
 constexpr std::string_view kPrefix = "wal-", kSuffix = ".log";
+constexpr std::size_t kLongPayload = std::size_t{256} << 10;  // is not copied
 
 std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
   return fmt::format("{}/{}{:016}{}", folder, kPrefix, segment, kSuffix);
@@ -143,18 +144,27 @@ Status PushLog::CreateSegment(std::uint64_t segment) {
   return {};
 }
 
-Result<std::uint64_t> PushLog::Append(const LogRecord& record) {
+Result<std::uint64_t> PushLog::Append(const LogRecord& record, std::shared_ptr<const void> owner) {
   if (record.payload.size() > kMaxRecordPayload) {
     return Status::Error(Code::kInvalidArgument,
                          fmt::format("a log record of {} bytes: at most {}", record.payload.size(),
                                      kMaxRecordPayload));
   }
   const MutexLock lock(mutex_);
-  while (failure_.ok() && (rotate_ || pending_.size() > options_.pending_bytes)) {
+  while (failure_.ok() && (rotate_ || pending_bytes_ > options_.pending_bytes)) {
     changed_.wait(mutex_);
   }
   PACELINE_TRY(failure_);
-  EncodeRecord(record, pending_);
+  if (pending_.empty() || pending_.back().owner != nullptr) pending_.emplace_back();
+  Part& part = pending_.back();
+  if (owner != nullptr && record.payload.size() >= kLongPayload) {
+    EncodeRecordHead(record, part.bytes);
+    part.payload = record.payload;
+    part.owner = std::move(owner);
+  } else {
+    EncodeRecord(record, part.bytes);
+  }
+  pending_bytes_ += record.payload.size() + kRecordOverhead;
   changed_.notify_all();
   return ++appended_;
 }
@@ -200,8 +210,8 @@ Status PushLog::DropBefore(std::uint64_t segment) {
 
 // Collects for a while, writes everything out, makes it durable, and tells who waits.
 void PushLog::Run(const std::stop_token& stop) {
-  std::vector<std::byte> bytes;
   for (;;) {
+    std::vector<Part> parts;
     std::uint64_t written = 0;
     bool next_segment = false;
     {
@@ -209,27 +219,34 @@ void PushLog::Run(const std::stop_token& stop) {
       const auto has_work = [this]() PACELINE_REQUIRES(mutex_) { return HasWork(); };
       if (!changed_.wait(mutex_, stop, has_work)) return;
       const auto enough = [this]() PACELINE_REQUIRES(mutex_) {
-        return rotate_ || pending_.size() > options_.pending_bytes;
+        return rotate_ || pending_bytes_ > options_.pending_bytes;
       };
       changed_.wait_for(mutex_, stop, options_.group, enough);
-      bytes.clear();
-      bytes.swap(pending_);
+      parts.swap(pending_);
+      pending_bytes_ = 0;
       written = appended_;
       next_segment = rotate_;
       changed_.notify_all();
     }
-    const Status status = WriteOut(bytes, next_segment);
+    const Status status = WriteOut(parts, next_segment);
     Finish(written, status);
     if (!status.ok()) return;
   }
 }
 
-Status PushLog::WriteOut(std::span<const std::byte> bytes, bool next_segment) {
-  if (!bytes.empty()) {
-    PACELINE_TRY(file_->Append(bytes));
-    PACELINE_TRY(file_->Sync());
-    file_bytes_ += bytes.size();
-  }
+Status PushLog::WritePart(const Part& part) {
+  PACELINE_TRY(file_->Append(part.bytes));
+  file_bytes_ += part.bytes.size();
+  if (part.owner == nullptr) return {};
+  PACELINE_TRY(file_->Append(part.payload));
+  const auto end = EncodeRecordEnd(std::span(part.bytes).last(kRecordHeadBytes), part.payload);
+  file_bytes_ += part.payload.size() + end.size();
+  return file_->Append(end);
+}
+
+Status PushLog::WriteOut(std::span<const Part> parts, bool next_segment) {
+  for (const Part& part : parts) PACELINE_TRY(WritePart(part));
+  if (!parts.empty()) PACELINE_TRY(file_->Sync());
   if (!next_segment && file_bytes_ < options_.segment_bytes) return {};
   std::uint64_t segment = 0;
   {

@@ -56,8 +56,10 @@ class PushLog {
   PushLog(const PushLog&) = delete;
   PushLog& operator=(const PushLog&) = delete;
 
-  // Returns the record's number. Copies the payload; waits while too much is pending.
-  Result<std::uint64_t> Append(const LogRecord& record);
+  // Returns the record's number. Waits while too much is pending. Copies the payload unless it is
+  // long and `owner` keeps it as it is; the owner is let go when it is written.
+  Result<std::uint64_t> Append(const LogRecord& record,
+                               std::shared_ptr<const void> owner = nullptr);
   // Calls `done` once, when record `number` and all before it are durable (at once, or on the log's
   // thread) or when they never will be. One thread's calls in ascending order are answered in
   // order.
@@ -71,11 +73,19 @@ class PushLog {
   Status DropBefore(std::uint64_t segment);
 
  private:
+  // Whole records, then perhaps the head of one whose payload lies elsewhere.
+  struct Part {
+    std::vector<std::byte> bytes;
+    std::span<const std::byte> payload;
+    std::shared_ptr<const void> owner;  // of the payload; null: there is none
+  };
+
   explicit PushLog(const PushLogOptions& options) : options_(options) {}
 
   Status CreateSegment(std::uint64_t segment);
   void Run(const std::stop_token& stop);
-  Status WriteOut(std::span<const std::byte> bytes, bool next_segment);
+  Status WriteOut(std::span<const Part> parts, bool next_segment);
+  Status WritePart(const Part& part);
   void Finish(std::uint64_t written, const Status& status);
   bool HasWork() const PACELINE_REQUIRES(mutex_) { return !pending_.empty() || rotate_; }
 
@@ -86,7 +96,8 @@ class PushLog {
 
   mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<std::byte> pending_ PACELINE_GUARDED_BY(mutex_);
+  std::vector<Part> pending_ PACELINE_GUARDED_BY(mutex_);
+  std::size_t pending_bytes_ PACELINE_GUARDED_BY(mutex_) = 0;
   std::uint64_t appended_ PACELINE_GUARDED_BY(mutex_) = 0;
   std::uint64_t durable_ PACELINE_GUARDED_BY(mutex_) = 0;
   std::uint64_t told_ PACELINE_GUARDED_BY(mutex_) = 0;  // whoever waited for these was told

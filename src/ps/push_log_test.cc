@@ -84,6 +84,23 @@ TEST_F(PushLogTest, RecordsComeBackInOrder) {
   EXPECT_EQ(recovery_.torn_bytes, 0U);
 }
 
+TEST_F(PushLogTest, LongRecordsOfAnOwnerAreWrittenFromWhereTheyLie) {
+  const auto text = std::make_shared<const std::string>(std::size_t{1} << 20, 'x');
+  const std::weak_ptr<const std::string> owner = text;
+  {
+    auto log = Open();
+    ASSERT_THAT(log, IsOk());
+    ASSERT_THAT((*log)->Append(Record(1, "before"), text), IsOk());
+    ASSERT_THAT((*log)->Append(Record(1, *text), text), IsOk());
+    ASSERT_THAT((*log)->Append(Record(1, *text), text), IsOk());
+    ASSERT_THAT((*log)->Append(Record(1, "after")), IsOk());
+  }
+  EXPECT_EQ(owner.use_count(), 1) << "it was let go";
+  ASSERT_THAT(Open(), IsOk());
+  EXPECT_THAT(read_,
+              ElementsAre("3:9:1:before", "3:9:1:" + *text, "3:9:1:" + *text, "3:9:1:after"));
+}
+
 TEST_F(PushLogTest, WhoeverWaitsIsToldOnce) {
   options_.group = 1ms;
   auto log = Open();

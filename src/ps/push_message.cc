@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "base/check.h"
 #include "kernel/reduce.h"
@@ -19,7 +20,6 @@ constexpr std::uint32_t kLast = 1, kDeltas = 2;
 constexpr std::size_t kHeaderBytes = 56, kTableHeaderBytes = 16;
 constexpr std::size_t kDenseCountAt = 40;  // in the header
 constexpr std::uint32_t kMaxTables = 4096;
-constexpr std::size_t kPieceFloats = std::size_t{256} << 10;  // are written or seen at once
 
 bool SameBits(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
@@ -54,8 +54,15 @@ bool operator==(const Push& a, const Push& b) {
          a.tables == b.tables && SameBits(a.dense, b.dense);
 }
 
-std::size_t EncodedBytes(const Push& push) {
-  std::size_t bytes = kHeaderBytes + Padded(push.dense.size_bytes());
+MessageBytes EncodePush(const Push& push) {
+  MessageBytes message(PushEncoder::Bytes(push, push.dense.size()) / sizeof(std::uint64_t));
+  PushEncoder(push, push.dense.size(), std::as_writable_bytes(std::span(message)))
+      .Append(push.dense);
+  return message;
+}
+
+std::size_t PushEncoder::Bytes(const Push& push, std::size_t dense_floats) {
+  std::size_t bytes = kHeaderBytes + Padded(dense_floats * sizeof(float));
   for (const TablePart& part : push.tables) {
     PACELINE_CHECK(part.values.size() == part.ids.size() * part.dim, "a row for each id");
     bytes += kTableHeaderBytes + part.ids.size_bytes() + Padded(part.values.size_bytes());
@@ -63,26 +70,18 @@ std::size_t EncodedBytes(const Push& push) {
   return bytes;
 }
 
-MessageBytes EncodePush(const Push& push) {
-  MessageBytes message(EncodedBytes(push) / sizeof(std::uint64_t));
-  EncodePush(push, std::as_writable_bytes(std::span(message)));
-  return message;
-}
-
-void EncodePush(const Push& push, std::span<std::byte> message) {
-  EncodePush(push, message, [](std::size_t) {});
-}
-
-void EncodePush(const Push& push, std::span<std::byte> message,
-                const std::function<void(std::size_t)>& written) {
-  internal::FieldWriter writer(message);
+PushEncoder::PushEncoder(const Push& push, std::size_t dense_floats, std::span<std::byte> message)
+    : message_(message),
+      at_(message.size() - Padded(dense_floats * sizeof(float))),
+      missing_(dense_floats) {
+  internal::FieldWriter writer(message.first(at_));
   writer.Number(push.lease);
   writer.Number(push.batch);
   writer.Number(push.version);
   writer.Number(std::bit_cast<std::uint32_t>(push.learning_rate));
   writer.Number((push.last ? kLast : 0U) | (push.deltas ? kDeltas : 0U));
   writer.Number(push.trainers);
-  writer.Number(std::uint64_t{push.dense.size()});
+  writer.Number(std::uint64_t{dense_floats});
   writer.Number(std::uint64_t{push.tables.size()});
   for (const TablePart& part : push.tables) {
     writer.Number(part.table);
@@ -91,14 +90,17 @@ void EncodePush(const Push& push, std::span<std::byte> message,
     writer.Array(part.ids);
     writer.Array(part.values);
   }
-  for (std::span<const float> left = push.dense; !left.empty();) {
-    const std::size_t count = std::min(kPieceFloats, left.size());
-    writer.Array(left.first(count));
-    left = left.subspan(count);
-    if (!left.empty()) written(message.size() - Padded(left.size_bytes()));
-  }
   writer.Finish();
-  written(message.size());
+  const std::size_t end = at_ + dense_floats * sizeof(float);
+  std::ranges::fill(message.subspan(end), std::byte{0});
+}
+
+void PushEncoder::Append(std::span<const float> floats) {
+  PACELINE_CHECK(floats.size() <= missing_, "as many dense floats as were announced");
+  if (floats.empty()) return;
+  std::memcpy(&message_[at_], floats.data(), floats.size_bytes());
+  at_ += floats.size_bytes();
+  missing_ -= floats.size();
 }
 
 Result<Push> DecodePush(std::span<const std::byte> bytes) {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -50,13 +49,27 @@ inline std::span<const std::byte> AsBytes(const MessageBytes& message) {
   return std::as_bytes(std::span(message));
 }
 
-std::size_t EncodedBytes(const Push& push);  // a multiple of 8
-// `message` has that size and an address divisible by 8.
-void EncodePush(const Push& push, std::span<std::byte> message);
-// The same; says every now and then, and at the end, how many bytes are written.
-void EncodePush(const Push& push, std::span<std::byte> message,
-                const std::function<void(std::size_t)>& written);
 MessageBytes EncodePush(const Push& push);
+
+// Writes a push whose dense floats are given one after the other.
+class PushEncoder {
+ public:
+  // What `message` must have for `push` with so many dense floats instead of its own: a multiple of
+  // 8.
+  static std::size_t Bytes(const Push& push, std::size_t dense_floats);
+  // `message` is on an address divisible by 8.
+  PushEncoder(const Push& push, std::size_t dense_floats, std::span<std::byte> message);
+
+  // The next floats, not more than were announced.
+  void Append(std::span<const float> floats);
+  // Bytes from the beginning that do not change any more: all of them after the last float.
+  std::size_t written() const { return missing_ == 0 ? message_.size() : at_; }
+
+ private:
+  std::span<std::byte> message_;
+  std::size_t at_ = 0;       // where the next float goes
+  std::size_t missing_ = 0;  // floats
+};
 
 // The spans of the result point into `bytes`, which must lie on an address divisible by 8.
 // kProtocol for anything that EncodePush cannot have written.

@@ -72,20 +72,26 @@ TEST(PushMessageTest, CountsThatDoNotFitAreRefusedBeforeMemoryIsTaken) {
   }
 }
 
-TEST(PushMessage, IsTheSameWhenSomebodyIsToldHowFarItIs) {
-  const std::vector<float> dense(700'001, 0.5F);
-  const Push push{.lease = 3, .dense = dense};
+TEST(PushMessage, IsTheSameWhenItsDenseFloatsComeOneAfterTheOther) {
+  const std::vector<std::int64_t> ids{4, 9};
+  const std::vector<float> rows{1, 2, 3, 4, 5, 6};
+  const std::vector<float> dense(7'001, 0.5F);
+  const Push push{.lease = 3, .tables = {{0, 3, ids, rows}}, .dense = dense};
   const MessageBytes whole = EncodePush(push);
-  MessageBytes told(whole.size());
-  const auto bytes = std::as_writable_bytes(std::span(told));
-  std::vector<std::size_t> written;
-  EncodePush(push, bytes, [&](std::size_t count) {
-    written.push_back(count);
-    EXPECT_TRUE(std::ranges::equal(bytes.first(count), AsBytes(whole).first(count)));
-  });
-  EXPECT_GT(written.size(), 1U);
-  EXPECT_TRUE(std::ranges::is_sorted(written));
-  EXPECT_EQ(written.back(), bytes.size());
+  MessageBytes bit_by_bit(whole.size(), ~std::uint64_t{0});
+  const auto bytes = std::as_writable_bytes(std::span(bit_by_bit));
+  ASSERT_EQ(PushEncoder::Bytes(push, dense.size()), bytes.size());
+  PushEncoder encoder(push, dense.size(), bytes);
+  for (std::span<const float> left = dense; !left.empty();) {
+    EXPECT_LT(encoder.written(), bytes.size());
+    EXPECT_TRUE(std::ranges::equal(bytes.first(encoder.written()),
+                                   AsBytes(whole).first(encoder.written())));
+    const auto next = left.first(std::min<std::size_t>(left.size(), 999));
+    encoder.Append(next);
+    left = left.subspan(next.size());
+  }
+  EXPECT_EQ(encoder.written(), bytes.size());
+  EXPECT_EQ(bit_by_bit, whole);
 }
 
 // Pieces of a size that divides nothing.

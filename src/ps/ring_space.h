@@ -6,7 +6,8 @@
 
 namespace paceline::ps {
 
-// Which part of a buffer is in use when pieces are taken and freed in the same order. Every piece
+// Which part of a buffer is in use when pieces are taken and freed in the same order,
+// but for the newest, which may be given back. Every piece
 // is in one part; its place is divisible by 8 if all sizes are. Thread-compatible.
 class RingSpace {
  public:
@@ -17,6 +18,7 @@ class RingSpace {
   // beginning, so that a few small pieces touch little memory. `bytes` is not 0.
   std::optional<std::size_t> Take(std::size_t bytes);
   void FreeOldest() { pieces_.pop_front(); }
+  void FreeNewest() { pieces_.pop_back(); }
 
  private:
   struct Piece {

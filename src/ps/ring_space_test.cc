@@ -24,6 +24,16 @@ TEST(RingSpace, PiecesFollowEachOtherAndBeginAgainInFront) {
   EXPECT_THAT(ring.Take(100), Optional(0U));
 }
 
+TEST(RingSpace, TheNewestMayBeGivenBack) {
+  RingSpace ring(100);
+  EXPECT_THAT(ring.Take(40), Optional(0U));
+  EXPECT_THAT(ring.Take(60), Optional(40U));
+  ring.FreeNewest();
+  EXPECT_THAT(ring.Take(16), Optional(40U));
+  ring.FreeOldest();
+  EXPECT_THAT(ring.Take(44), Optional(56U));
+}
+
 TEST(RingSpace, WhatIsLargerThanTheBufferNeverFits) {
   RingSpace ring(8), none;
   EXPECT_THAT(ring.Take(16), Eq(std::nullopt));

@@ -85,10 +85,12 @@ class Session {
   }
 
   Status Push(std::span<const std::byte> payload) {
-    const bool was_seen = payload.size() > kInlineBytes;
-    PACELINE_ASSIGN(const ServerCore::Pushed pushed,
-                    core_.Push(payload, was_seen && arriving_.DenseIsFinite()));
+    if (payload.size() < kPushNameBytes) return Status::Error(Code::kProtocol, "a nameless push");
     const std::vector<std::byte> name(payload.begin(), payload.begin() + kPushNameBytes);
+    MessageBytes* const memory = channel_->PayloadMemory();
+    PACELINE_ASSIGN(
+        const ServerCore::Pushed pushed,
+        memory == nullptr ? core_.Push(payload) : core_.Push(*memory, arriving_.DenseIsFinite()));
     core_.WhenDurable(pushed.record, [channel = channel_, name](const Status& status) {
       channel->SendSmall(MessageKind::kPush, status, name);
     });

@@ -94,9 +94,15 @@ Status ServerCore::Impl::Initialise(std::span<const float> dense) {
   return AwaitDurable(record);
 }
 
-Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> message,
-                                                  bool dense_is_finite) {
-  PACELINE_ASSIGN(ps::Push push, DecodePush(message));
+Result<ServerCore::Pushed> ServerCore::Impl::Push(MessageBytes& message, bool dense_is_finite) {
+  const SharedMessage shared = pool_.Share(std::move(message));
+  message = pool_.Take();
+  return PushShared(shared, dense_is_finite);
+}
+
+Result<ServerCore::Pushed> ServerCore::Impl::PushShared(const SharedMessage& message,
+                                                        bool dense_is_finite) {
+  PACELINE_ASSIGN(ps::Push push, DecodePush(AsBytes(*message)));
   const MutexLock writing(writer_);
   PACELINE_ASSIGN(ServerValues* const values, Ready());
   {
@@ -118,13 +124,12 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> mes
   PACELINE_TRY(values->Check(push, dense_is_finite));
   // What is logged is what is applied: pulls, which delays depend on, are not in the log.
   std::vector<float> compensated;
-  MessageBytes compensated_message;
+  SharedMessage logged = message;  // `push` points into `message`
   if (values->spec().delay_compensation > 0 && !push.deltas && !push.dense.empty()) {
     compensated = values->dense().Compensated(push.lease, push.dense);
     push.dense = compensated;
     PACELINE_TRY(values->Check(push).Wrap("with its delay compensated"));
-    compensated_message = EncodePush(push);
-    message = AsBytes(compensated_message);
+    logged = pool_.Share(EncodePush(push));
   }
   {
     const MutexLock lock(state_);
@@ -132,7 +137,7 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> mes
     if (counts) Count(staleness_, AppliedPushes() - push.version);
   }
   Change change;
-  const auto record = PlanAndLog(*values, push, message, change);
+  const auto record = PlanAndLog(*values, push, logged, change);
   if (!record.ok()) {
     rounds_.Remove(push.batch, push.lease);  // it has not come, and may come again
     return record.status();
@@ -142,24 +147,21 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(std::span<const std::byte> mes
 }
 
 Result<std::uint64_t> ServerCore::Impl::PlanAndLog(ServerValues& values, const ps::Push& push,
-                                                   std::span<const std::byte> message,
-                                                   Change& change) {
+                                                   const SharedMessage& message, Change& change) {
   PACELINE_ASSIGN(change, Plan(values, push, message));
   for (const AdmittedRows& rows : change.admitted) {
     PACELINE_TRY(Log(ChangeType::kAdmitted, EncodeAdmitted(rows)).status());
   }
-  return Log(ChangeType::kPush, message);
+  return Log(ChangeType::kPush, AsBytes(*message), message);
 }
 
 Result<ServerCore::Impl::Change> ServerCore::Impl::Plan(ServerValues& values, const ps::Push& push,
-                                                        std::span<const std::byte> message) {
+                                                        const SharedMessage& message) {
   Change change;
   if (values.spec().apply == Apply::kAtOnce) {
     change.sums.emplace_back().push = push;
   } else {
-    MessageBytes copy(message.size() / sizeof(std::uint64_t));
-    std::ranges::copy(message, std::as_writable_bytes(std::span(copy)).begin());
-    rounds_.Add(push.batch, push.lease, std::move(copy));
+    rounds_.Add(push.batch, push.lease, message);
     const MutexLock lock(state_);
     const std::uint64_t end = progress_.VersionAfter(push);
     for (std::uint64_t batch = progress_.version(); batch < end; ++batch) {
@@ -182,8 +184,7 @@ Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const
     round = progress_.version();
   }
   for (const PushSum& sum : change.sums) {
-    if (together && status.ok()) status = values.KeepBefore(round++, sum.push);
-    if (status.ok()) status = values.Apply(sum.push);
+    if (status.ok()) status = together ? values.ApplyRound(round++, sum) : values.Apply(sum.push);
   }
   const MutexLock lock(state_);
   if (!status.ok()) {
@@ -302,6 +303,15 @@ Status ServerCore::Configure(const JobSpec& spec) { return impl_->Configure(spec
 Status ServerCore::Initialise(std::span<const float> dense) { return impl_->Initialise(dense); }
 Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message,
                                             bool dense_is_finite) {
+  MessageBytes copy(message.size() / sizeof(std::uint64_t));
+  std::ranges::copy(message.first(copy.size() * sizeof(std::uint64_t)),
+                    std::as_writable_bytes(std::span(copy)).begin());
+  if (AsBytes(copy).size() != message.size()) {
+    return Status::Error(Code::kProtocol, "a push that no trainer has written");
+  }
+  return impl_->Push(copy, dense_is_finite);
+}
+Result<ServerCore::Pushed> ServerCore::Push(MessageBytes& message, bool dense_is_finite) {
   return impl_->Push(message, dense_is_finite);
 }
 void ServerCore::WhenDurable(std::uint64_t record, std::function<void(const Status&)> done) {

@@ -97,6 +97,8 @@ class ServerCore {
   // changed. kUnavailable before Configure() and Initialise().
   // `dense_is_finite`: whoever received the message has seen that (ArrivingPush).
   Result<Pushed> Push(std::span<const std::byte> message, bool dense_is_finite = false);
+  // The same without a copy: keeps the memory and leaves other, of any length, in its place.
+  Result<Pushed> Push(MessageBytes& message, bool dense_is_finite = false);
   // Calls `done` once, when the record is durable or never will be.
   void WhenDurable(std::uint64_t record, std::function<void(const Status&)> done);
 
@@ -110,7 +112,8 @@ class ServerCore {
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
 
-  // Makes everything durable that was pushed so far, and the log short. Pushes wait meanwhile.
+  // Makes everything durable that was pushed so far, and the log short. Pushes wait while dense
+  // floats are copied, and until the rows of tables are written.
   Status Snapshot();
   bool WantsSnapshot() const;
 

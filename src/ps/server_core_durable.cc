@@ -35,10 +35,11 @@ void ServerCore::Impl::Adopt(ServerState state) {
   waiting_bytes_ = rounds_.bytes();
 }
 
-Result<std::uint64_t> ServerCore::Impl::Log(ChangeType type, std::span<const std::byte> payload) {
+Result<std::uint64_t> ServerCore::Impl::Log(ChangeType type, std::span<const std::byte> payload,
+                                            const SharedMessage& owner) {
   if (log_ == nullptr || options_.wal == Wal::kOff) return std::uint64_t{0};
   log_bytes_ += payload.size() + kRecordOverhead;
-  return log_->Append(type, payload);
+  return log_->Append(type, payload, owner);
 }
 
 Status ServerCore::Impl::AwaitDurable(std::uint64_t record) {
@@ -90,7 +91,9 @@ Status ServerCore::Impl::Recover() {
   }
   PACELINE_ASSIGN(ServerState state, LoadOtherServers(*fs, options_.load_from, ValuesOptions()));
   Adopt(std::move(state));
-  return WriteSnapshotNow();
+  if (log_ == nullptr) return {};
+  PACELINE_ASSIGN(const Frozen frozen, Freeze());
+  return WriteFrozen(frozen);
 }
 
 Status ServerCore::Impl::Replay(ChangeType type, std::span<const std::byte> payload) {
@@ -142,7 +145,11 @@ Status ServerCore::Impl::ReplayInitialise(std::span<const std::byte> payload) {
 }
 
 Status ServerCore::Impl::ReplayPush(std::span<const std::byte> payload) {
-  PACELINE_ASSIGN(const ps::Push push, DecodePush(payload));
+  MessageBytes copy = pool_.Take();
+  copy.resize(payload.size() / sizeof(std::uint64_t));
+  std::memcpy(copy.data(), payload.data(), AsBytes(copy).size());
+  const SharedMessage message = pool_.Share(std::move(copy));
+  PACELINE_ASSIGN(const ps::Push push, DecodePush(AsBytes(*message)));
   PACELINE_ASSIGN(ServerValues* const values, Ready());
   PACELINE_TRY(values->Check(push));
   {
@@ -150,36 +157,51 @@ Status ServerCore::Impl::ReplayPush(std::span<const std::byte> payload) {
     PACELINE_ASSIGN(const auto answer, progress_.Check(push));
     if (answer == PushLedger::Answer::kDuplicate) return Damaged("it is there twice");
   }
-  PACELINE_ASSIGN(const Change change, Plan(*values, push, payload));
+  PACELINE_ASSIGN(const Change change, Plan(*values, push, message));
   ++recovery_.replayed;
   return Apply(*values, push, change);
 }
 
+// Rows are not copied, so pushes wait until those of tables are written. Dense floats are.
 Status ServerCore::Impl::Snapshot() {
-  const MutexLock writing(writer_);
-  if (log_ == nullptr || Configured().status().code() == Code::kUnavailable) return {};
-  return WriteSnapshotNow();
+  const MutexLock one(snapshotting_);
+  Frozen frozen;
+  {
+    const MutexLock writing(writer_);
+    if (log_ == nullptr || Configured().status().code() == Code::kUnavailable) return {};
+    PACELINE_ASSIGN(frozen, Freeze());
+    if (!frozen.values->spec().tables.empty()) return WriteFrozen(frozen);
+  }
+  return WriteFrozen(frozen);
 }
 
-Status ServerCore::Impl::WriteSnapshotNow() {
-  if (log_ == nullptr) return {};
-  PACELINE_ASSIGN(ServerValues* const values, Configured());
-  Progress progress(0);
-  bool initialised = false;
+// The state of now, and the log begins a segment with what comes after it.
+Result<ServerCore::Impl::Frozen> ServerCore::Impl::Freeze() {
+  Frozen frozen;
+  PACELINE_ASSIGN(frozen.values, Configured());
+  frozen.dense = frozen.values->dense().Copy();
+  frozen.rounds = rounds_;
   {
     const MutexLock lock(state_);
-    progress = progress_;
-    initialised = initialised_;
+    frozen.progress = progress_;
+    frozen.initialised = initialised_;
   }
-  disk::FileSystem& fs = *options_.file_system;
-  PACELINE_ASSIGN(const std::uint64_t segment, log_->records().StartSegment());
-  PACELINE_TRY(WriteSnapshot(
-      fs, options_.folder, segment,
-      {.values = *values, .initialised = initialised, .progress = progress, .rounds = rounds_}));
+  PACELINE_ASSIGN(frozen.segment, log_->records().StartSegment());
   log_bytes_ = 0;
+  return frozen;
+}
+
+Status ServerCore::Impl::WriteFrozen(const Frozen& frozen) {
+  disk::FileSystem& fs = *options_.file_system;
+  PACELINE_TRY(WriteSnapshot(fs, options_.folder, frozen.segment,
+                             {.values = *frozen.values,
+                              .dense = frozen.dense,
+                              .initialised = frozen.initialised,
+                              .progress = frozen.progress,
+                              .rounds = frozen.rounds}));
   ++snapshots_;
-  PACELINE_TRY(log_->records().DropBefore(segment));
-  return RemoveSnapshotsBefore(fs, options_.folder, segment);
+  PACELINE_TRY(log_->records().DropBefore(frozen.segment));
+  return RemoveSnapshotsBefore(fs, options_.folder, frozen.segment);
 }
 
 bool ServerCore::Impl::WantsSnapshot() const { return log_bytes_ > options_.snapshot_log_bytes; }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -25,6 +26,10 @@ using Action = disk::FaultPlan::Action;
 TestPush PushNamed(const JobSpec& spec, std::uint64_t lease, std::uint64_t batch) {
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 1000 + lease, batch);
   return RandomPush(spec, lease, batch, rng);
+}
+
+bool HasText(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
 }
 
 class DurableCoreTest : public ::testing::Test {
@@ -75,6 +80,31 @@ TEST_F(DurableCoreTest, ARestartChangesNothing) {
       EXPECT_EQ(Files("snapshot-").size(), 1U);
     }
   }
+}
+
+TEST_F(DurableCoreTest, DensePushesGoOnWhileASnapshotIsWritten) {
+  JobSpec spec = TestJob(Apply::kTogether, 1);
+  spec.tables.clear();
+  std::unique_ptr<TestServers> servers;
+  bool pushed = false;
+  disk::FaultyFileSystem watched(fs_, {}, [&](const std::string& operation) {
+    const bool renames = operation.starts_with("rename ") && HasText(operation, "snapshot-");
+    if (!renames || pushed) return;
+    pushed = true;
+    servers->Push(PushNamed(spec, 0, 1));
+  });
+  servers = std::make_unique<TestServers>(1, Options(watched));
+  servers->Begin(spec);
+  servers->Push(PushNamed(spec, 0, 0));
+  ASSERT_THAT((*servers)[0].Snapshot(), IsOk());
+  EXPECT_TRUE(pushed);
+  const std::vector<float> values = servers->Values();
+  servers.reset();
+  TestServers again(1, Options(fs_));
+  EXPECT_TRUE(again[0].recovery().snapshot);
+  EXPECT_EQ(again[0].recovery().replayed, 1U);
+  again.Begin(spec);
+  EXPECT_EQ(again.Values(), values);
 }
 
 TEST_F(DurableCoreTest, WithoutALogOnlySnapshotsAreKept) {

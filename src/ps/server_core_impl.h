@@ -19,8 +19,8 @@
 
 namespace paceline::ps {
 
-// Locks: `writer_` first, then `state_`. Whatever changes values holds `writer_`; pulls take
-// `state_` for a moment.
+// Locks: `snapshotting_` first, then `writer_`, then `state_`. Whatever changes values holds
+// `writer_`; pulls take `state_` for a moment.
 class ServerCore::Impl {
  public:
   explicit Impl(const ServerCoreOptions& options) : options_(options) {}
@@ -29,7 +29,7 @@ class ServerCore::Impl {
 
   Status Configure(const JobSpec& spec);
   Status Initialise(std::span<const float> dense);
-  Result<Pushed> Push(std::span<const std::byte> message, bool dense_is_finite);
+  Result<Pushed> Push(MessageBytes& message, bool dense_is_finite);
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
                           const DenseCopied& copied);
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
@@ -52,10 +52,11 @@ class ServerCore::Impl {
 
   Result<ServerValues*> Configured() const;
   Result<ServerValues*> Ready() const;
-  Result<Change> Plan(ServerValues& values, const ps::Push& push,
-                      std::span<const std::byte> message) PACELINE_REQUIRES(writer_);
+  Result<Pushed> PushShared(const SharedMessage& message, bool dense_is_finite);
+  Result<Change> Plan(ServerValues& values, const ps::Push& push, const SharedMessage& message)
+      PACELINE_REQUIRES(writer_);
   Result<std::uint64_t> PlanAndLog(ServerValues& values, const ps::Push& push,
-                                   std::span<const std::byte> message, Change& change)
+                                   const SharedMessage& message, Change& change)
       PACELINE_REQUIRES(writer_);
   Status Apply(ServerValues& values, const ps::Push& push, const Change& change)
       PACELINE_REQUIRES(writer_);
@@ -67,8 +68,8 @@ class ServerCore::Impl {
   ServerValuesOptions ValuesOptions() const;
   void Adopt(ServerState state) PACELINE_REQUIRES(writer_);
   // Returns the record's number; 0 without a log.
-  Result<std::uint64_t> Log(ChangeType type, std::span<const std::byte> payload)
-      PACELINE_REQUIRES(writer_);
+  Result<std::uint64_t> Log(ChangeType type, std::span<const std::byte> payload,
+                            const SharedMessage& owner = nullptr) PACELINE_REQUIRES(writer_);
   std::uint64_t LastRecord() const PACELINE_REQUIRES(writer_) {
     return log_ == nullptr ? 0 : log_->last_record();
   }
@@ -77,7 +78,17 @@ class ServerCore::Impl {
   Status ReplayJob(std::span<const std::byte> payload) PACELINE_REQUIRES(writer_);
   Status ReplayInitialise(std::span<const std::byte> payload) PACELINE_REQUIRES(writer_);
   Status ReplayPush(std::span<const std::byte> payload) PACELINE_REQUIRES(writer_);
-  Status WriteSnapshotNow() PACELINE_REQUIRES(writer_);
+  // What a snapshot has.
+  struct Frozen {
+    ServerValues* values = nullptr;
+    DenseCopy dense;
+    bool initialised = false;
+    Progress progress{0};
+    SyncRounds rounds;
+    std::uint64_t segment = 0;  // the log from here on is behind it
+  };
+  Result<Frozen> Freeze() PACELINE_REQUIRES(writer_);
+  Status WriteFrozen(const Frozen& frozen);
 
   const ServerCoreOptions options_;
   ServerRecovery recovery_;
@@ -85,6 +96,9 @@ class ServerCore::Impl {
   std::atomic<std::uint64_t> log_bytes_{0};
   std::atomic<std::uint64_t> snapshots_{0};
 
+  MessagePool pool_;
+
+  Mutex snapshotting_;
   Mutex writer_;
   SyncRounds rounds_ PACELINE_GUARDED_BY(writer_);
 

@@ -21,8 +21,13 @@ using std::chrono::steady_clock;
 // Costs nothing until it is used.
 constexpr std::size_t kMemoryForRows = std::size_t{64} << 20;
 
-// Whether the same call may succeed once the server is back.
-bool MayComeBack(const Status& status) {
+constexpr char kLost[] =
+    "a server with --wal off loses what came after its last snapshot when it dies, one with a log "
+    "does not; --resume goes on with what is left";
+
+}  // namespace
+
+bool ServerLink::MayComeBack(const Status& status) {
   switch (status.code()) {
     case Code::kPeerLost:
     case Code::kAborted:
@@ -31,12 +36,6 @@ bool MayComeBack(const Status& status) {
     default: return false;
   }
 }
-
-constexpr char kLost[] =
-    "a server with --wal off loses what came after its last snapshot when it dies, one with a log "
-    "does not; --resume goes on with what is left";
-
-}  // namespace
 
 Result<std::unique_ptr<ServerLink>> ServerLink::Connect(net::Loop& loop,
                                                         const LinkOptions& options) {
@@ -128,8 +127,6 @@ Status ServerLink::CheckNothingLost(const Opened& opened, bool had_values,
                                    batches - next[0], options_.trainer, kLost));
 }
 
-// --- requests
-
 Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
   asked_ = kind;
   asked_bytes_ = request.size();
@@ -182,172 +179,6 @@ Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>
     if (!MayComeBack(status)) return status.Wrap(options_.name);
     PACELINE_TRY(ReopenAndAsk());
   }
-}
-
-// --- pushes
-
-bool ServerLink::Full() const {
-  if (outstanding_.empty()) return false;
-  return outstanding_.size() >= options_.window || outstanding_bytes_ >= options_.window_bytes;
-}
-
-ServerLink::Outstanding ServerLink::TakeRoom(std::size_t bytes) {
-  if (Full()) return {};
-  if (memory_ && bytes > kInlineBytes && bytes <= ring_.capacity()) {
-    const auto at = ring_.Take(bytes);
-    if (!at) return {};
-    return {.bytes = AreaOf(*memory_).subspan(*at, bytes), .owner = memory_};
-  }
-  auto own = std::make_shared<MessageBytes>(bytes / sizeof(std::uint64_t));
-  return {.bytes = std::as_writable_bytes(std::span(*own)), .owner = own};
-}
-
-Status ServerLink::Push(const ps::Push& push) {
-  const std::size_t bytes = EncodedBytes(push);
-  const MutexLock order(pushing_);
-  Outstanding next;
-  {
-    const MutexLock lock(mutex_);
-    while ((next = TakeRoom(bytes)).bytes.empty()) PACELINE_TRY(AwaitAck());
-    PACELINE_TRY(failure_);
-  }
-  next.lease = push.lease;
-  next.batch = push.batch;
-  WriteAndQueue(push, std::move(next));
-  return {};
-}
-
-// A long push is sent while its end is written.
-void ServerLink::WriteAndQueue(const ps::Push& push, Outstanding next) {
-  const auto written = std::make_shared<std::size_t>(0);
-  next.written = written;
-  EncodePush(push, next.bytes, [&](std::size_t bytes) {
-    const MutexLock lock(mutex_);
-    const bool is_first = *written == 0;
-    *written = bytes;
-    if (is_first) {
-      outstanding_bytes_ += next.bytes.size();
-      outstanding_.push_back(std::move(next));
-    }
-    changed_.notify_all();
-  });
-}
-
-std::size_t ServerLink::AwaitWritten(const Outstanding& push, std::size_t before) {
-  const MutexLock lock(mutex_);
-  while (*push.written <= before) changed_.wait(mutex_);
-  return *push.written;
-}
-
-// A server that lives but hangs breaks no connection.
-Status ServerLink::AwaitAck() {
-  const std::uint64_t before = acks_;
-  const auto deadline = steady_clock::now() + options_.away;
-  while (acks_ == before && failure_.ok()) {
-    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
-  }
-  if (acks_ != before || !failure_.ok()) return failure_;
-  return Status::Error(Code::kTimeout,
-                       fmt::format("no push was acknowledged for {} s", ToSeconds(options_.away)))
-      .Wrap(options_.name);
-}
-
-Status ServerLink::Flush() {
-  const MutexLock lock(mutex_);
-  while (!outstanding_.empty()) PACELINE_TRY(AwaitAck());
-  return failure_;
-}
-
-std::uint64_t ServerLink::Acknowledged(std::uint64_t lease) {
-  const MutexLock lock(mutex_);
-  return acknowledged_.lease == lease ? acknowledged_.batches : 0;
-}
-
-void ServerLink::RunPushes(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    const auto opened = Open(MemoryUse::kToServer);
-    if (!opened.ok()) return Break(opened.status(), true);
-    Channel& channel = *opened->channel;
-    // Memory that is used again costs less than memory that each push takes anew.
-    std::shared_ptr<net::SharedMemory> own;
-    if (!opened->memory) {
-      auto made = net::SharedMemory::Create(MemoryBytes(MemoryUse::kToServer));
-      if (made.ok()) own = std::make_shared<net::SharedMemory>(std::move(*made));
-    }
-    {
-      const MutexLock lock(mutex_);
-      if (stop.stop_requested()) return;
-      pushes_ = opened->channel;
-      memory_ = opened->memory ? opened->memory : own;
-      ring_ = RingSpace(memory_ ? AreaOf(*memory_).size() : 0);
-      broken_ = false;
-      sent_ = 0;
-      changed_.notify_all();
-    }
-    const std::jthread acks = StartThread("ps-acks", [&] { ReceiveAcks(channel); });
-    SendPushes(channel, stop);
-    channel.Close();
-    const MutexLock lock(mutex_);
-    if (!failure_.ok()) return;
-  }
-}
-
-void ServerLink::SendPushes(Channel& channel, const std::stop_token& stop) {
-  for (;;) {
-    Outstanding next;
-    {
-      const MutexLock lock(mutex_);
-      while (sent_ == outstanding_.size() && !broken_ && !stop.stop_requested()) {
-        changed_.wait(mutex_);
-      }
-      if (broken_ || stop.stop_requested()) return;
-      next = outstanding_[sent_++];
-    }
-    const Status sent = channel.SendWhileWritten(
-        MessageKind::kPush, next.bytes,
-        [&](const Written& written) {
-          for (std::size_t bytes = 0; bytes < next.bytes.size();) {
-            bytes = AwaitWritten(next, bytes);
-            written(bytes);
-          }
-          return Status();
-        },
-        steady_clock::now() + options_.away);
-    if (!sent.ok()) return Break(sent, !MayComeBack(sent));
-  }
-}
-
-void ServerLink::ReceiveAcks(Channel& channel) {
-  for (;;) {
-    const auto message = channel.Receive();
-    const Status status = message.ok() ? OnAck(*message) : message.status();
-    if (!status.ok()) return Break(status.Wrap(options_.name), !MayComeBack(status));
-  }
-}
-
-Status ServerLink::OnAck(const Message& message) {
-  PACELINE_TRY(message.status);
-  PACELINE_ASSIGN(const auto name, DecodeNumbers(message.payload, 2));
-  const MutexLock lock(mutex_);
-  if (sent_ == 0 || outstanding_.front().lease != name[0] ||
-      outstanding_.front().batch != name[1]) {
-    return Status::Error(Code::kProtocol, "a push was acknowledged that was not sent");
-  }
-  outstanding_bytes_ -= outstanding_.front().bytes.size();
-  if (memory_ && outstanding_.front().owner == memory_) ring_.FreeOldest();
-  acknowledged_ = {name[0], name[1] + 1};
-  outstanding_.pop_front();
-  ++acks_;
-  --sent_;
-  changed_.notify_all();
-  return {};
-}
-
-void ServerLink::Break(const Status& why, bool for_good) {
-  const MutexLock lock(mutex_);
-  if (for_good && failure_.ok()) failure_ = why;
-  broken_ = true;
-  changed_.notify_all();
 }
 
 }  // namespace paceline::ps

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -62,16 +63,34 @@ class ServerLink {
 
   // Queues a push; waits while the window, or the memory for pushes, is full.
   Status Push(const ps::Push& push);
+  // The same in parts, while the floats that follow are still computed. After BeginPush(), which
+  // waits as Push() does, either EndPush() with all the floats that were announced, or
+  // CancelPush(): then nothing was pushed. Other pushes wait in between.
+  Status BeginPush(const ps::Push& push, std::size_t dense_floats);
+  void AppendDense(std::span<const float> floats);
+  Status EndPush();
+  void CancelPush();
   Status Flush();
   // Batches of this lease that the server has acknowledged; 0 unless it was the newest.
   std::uint64_t Acknowledged(std::uint64_t lease);
 
  private:
+  // How far a push is written; guarded by `mutex_`.
+  struct Writing {
+    std::size_t bytes = 0;
+    bool cancelled = false;
+  };
   struct Outstanding {
     std::span<std::byte> bytes;
     std::shared_ptr<const void> owner;  // of the bytes: a vector, or `memory_`
     std::uint64_t lease = 0, batch = 0;
-    std::shared_ptr<std::size_t> written;  // so many of the bytes; guarded by `mutex_`
+    std::shared_ptr<Writing> writing;
+  };
+  // The push between BeginPush() and its end.
+  struct OpenPush {
+    Outstanding push;
+    PushEncoder encoder;
+    std::size_t announced = 0;  // bytes; 0: nobody knows of it
   };
 
   ServerLink(net::Loop& loop, const LinkOptions& options) : loop_(loop), options_(options) {}
@@ -80,6 +99,8 @@ class ServerLink {
     bool initialised = false;
     std::shared_ptr<net::SharedMemory> memory;  // null: none
   };
+  // Whether the same call may succeed once the server is back.
+  static bool MayComeBack(const Status& status);
   Result<Opened> Open(MemoryUse use);
   Result<Opened> Introduce(std::unique_ptr<net::Connection> connection, MemoryUse use,
                            Deadline deadline) const;
@@ -91,9 +112,12 @@ class ServerLink {
   void ReceiveAcks(Channel& channel);
   Status OnAck(const Message& message);
   void Break(const Status& why, bool for_good);
-  void WriteAndQueue(const ps::Push& push, Outstanding next);
-  // Returns when more than `before` is written, with how much.
-  std::size_t AwaitWritten(const Outstanding& push, std::size_t before);
+  Result<Outstanding> AwaitRoom(std::size_t bytes);
+  // Whoever sends may send what is written.
+  void Announce();
+  void LetOthersPush() PACELINE_REQUIRES(mutex_);
+  // Returns when more than `before` is written, with how much. kAborted when it was cancelled.
+  Result<std::size_t> AwaitWritten(const Outstanding& push, std::size_t before);
   bool Full() const PACELINE_REQUIRES(mutex_);
   // Until another push is acknowledged.
   Status AwaitAck() PACELINE_REQUIRES(mutex_);
@@ -111,9 +135,11 @@ class ServerLink {
   std::size_t asked_bytes_ = 0;
   bool unanswered_ = false;  // nobody has taken the answer
 
-  Mutex pushing_;  // taken first: one push after the other is written
+  std::optional<OpenPush> open_;  // of the thread that has set `pushing_`
+
   Mutex mutex_;
   std::condition_variable_any changed_;
+  bool pushing_ PACELINE_GUARDED_BY(mutex_) = false;  // one push after the other is written
   std::deque<Outstanding> outstanding_ PACELINE_GUARDED_BY(mutex_);
   std::size_t sent_ PACELINE_GUARDED_BY(mutex_) = 0;  // of them, on this connection
   std::size_t outstanding_bytes_ PACELINE_GUARDED_BY(mutex_) = 0;

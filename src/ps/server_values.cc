@@ -119,19 +119,41 @@ Status ServerValues::Check(const Push& push, bool dense_is_finite) const {
   return dense_is_finite ? Status() : CheckFinite(push.dense, "dense");
 }
 
-Status ServerValues::Apply(const Push& push) {
+Status ServerValues::ApplyTables(const Push& push) {
   for (const TablePart& part : push.tables) {
     PACELINE_TRY(ApplyPart(push, part).Wrap(NameOf(part.table)));
     changes_.Changed(part.table, part.ids);
   }
+  return {};
+}
+
+Status ServerValues::Apply(const Push& push) {
+  PACELINE_TRY(ApplyTables(push));
   if (push.dense.empty()) return {};
   if (push.deltas) {
     dense_.Add(push.dense, push.trainers);
-  } else if (spec_.apply == Apply::kTogether) {
-    dense_.ApplySum(push.dense, push.learning_rate);
   } else {
     dense_.ApplyOne(push.dense, push.learning_rate);
   }
+  return {};
+}
+
+Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum) {
+  PACELINE_ASSIGN(OldValues old, RowsBefore(round, sum.push));
+  {
+    const MutexLock lock(before_mutex_);
+    if (before_) old.dense = std::move(before_->dense);  // memory that is there already
+    before_.reset();
+  }
+  PACELINE_TRY(ApplyTables(sum.push));
+  if (sum.dense.empty()) {
+    old.dense.clear();
+  } else {
+    old.dense.resize(dense_.floats());
+    dense_.ApplySum(sum.dense, sum.push.learning_rate, old.dense);
+  }
+  const MutexLock lock(before_mutex_);
+  before_ = std::move(old);
   return {};
 }
 
@@ -211,7 +233,7 @@ Status ServerValues::Pull(const PullRequest& request,
   return {};
 }
 
-Status ServerValues::KeepBefore(std::uint64_t round, const Push& sum) {
+Result<ServerValues::OldValues> ServerValues::RowsBefore(std::uint64_t round, const Push& sum) {
   OldValues old{.round = round, .tables = std::vector<OldRows>(tables_.size()), .dense = {}};
   for (const TablePart& part : sum.tables) {
     OldRows& rows = old.tables[part.table];
@@ -220,13 +242,7 @@ Status ServerValues::KeepBefore(std::uint64_t round, const Push& sum) {
     rows.places.reserve(part.ids.size());
     for (std::size_t i = 0; i < part.ids.size(); ++i) rows.places.emplace(part.ids[i], i);
   }
-  if (!sum.dense.empty()) {
-    old.dense.resize(dense_.floats());
-    dense_.Read(old.dense);
-  }
-  const MutexLock lock(before_mutex_);
-  before_ = std::move(old);
-  return {};
+  return old;
 }
 
 bool ServerValues::RestoreBefore(std::uint64_t round, const PullRequest& request) const {

@@ -49,9 +49,12 @@ class ServerValues {
   // `dense_is_finite`: somebody has looked already.
   Status Check(const Push& push, bool dense_is_finite = false) const;
 
-  // A push of one trainer, or the sum of a round when the job's trainers are applied together.
-  // After an error a part is applied.
+  // A push of one trainer. After an error a part is applied.
   Status Apply(const Push& push);
+  // The same of a round, when the job's trainers are applied together. Remembers what it changes: a
+  // trainer that dies between its pushes to two servers has to repeat that round with what it had
+  // then, although one of them has all pushes and is further.
+  Status ApplyRound(std::uint64_t round, const PushSum& sum);
 
   // Rows of tables that admit after touches are made by pulls, which no log has. Leaves only those
   // in `push` that have a row now, and returns them: whoever replays the push calls Admit() with
@@ -63,11 +66,8 @@ class ServerValues {
   // one, is told how many are there.
   Status Pull(const PullRequest& request, const std::function<void(std::size_t)>& copied = nullptr);
 
-  // Of jobs whose trainers are applied together: remembers what `sum`, the sum of round `round`, is
-  // about to change. A trainer that dies between its pushes to two servers has to repeat that round
-  // with what it had then, although one of them has all pushes and is further.
-  Status KeepBefore(std::uint64_t round, const Push& sum);
-  // Puts what was there before `round` into an answer of Pull(). False: nobody knows any more.
+  // Puts what was there before ApplyRound() of `round` into an answer of Pull(). False: nobody
+  // knows any more.
   bool RestoreBefore(std::uint64_t round, const PullRequest& request) const;
 
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
@@ -83,6 +83,7 @@ class ServerValues {
   Status CheckPart(const TablePart& part) const;
   std::string NameOf(std::uint32_t table) const;
   Status ApplyPart(const Push& push, const TablePart& part);
+  Status ApplyTables(const Push& push);
 
   const JobSpec spec_;
   const ServerValuesOptions options_;
@@ -99,6 +100,7 @@ class ServerValues {
     std::vector<OldRows> tables;
     std::vector<float> dense;
   };
+  Result<OldValues> RowsBefore(std::uint64_t round, const Push& sum);
   mutable Mutex before_mutex_;
   std::optional<OldValues> before_ PACELINE_GUARDED_BY(before_mutex_);
 };

@@ -145,7 +145,8 @@ class StateBuilder final : public SnapshotSink {
     MessageBytes copy(message.size() / sizeof(std::uint64_t));
     std::ranges::copy(message, std::as_writable_bytes(std::span(copy)).begin());
     if (state_.rounds.Has(push.batch, push.lease)) return Damaged("a push waits twice");
-    state_.rounds.Add(push.batch, push.lease, std::move(copy));
+    state_.rounds.Add(push.batch, push.lease,
+                      std::make_shared<const MessageBytes>(std::move(copy)));
     return {};
   }
   Result<ServerState> Take() {

@@ -60,22 +60,22 @@ Status WriteHead(ChangeFile& file, const SnapshotContent& content) {
                                                               .spec = content.values.spec()})));
   wire::ByteWriter writer;
   writer.Number(static_cast<std::uint8_t>(content.initialised ? 1 : 0));
-  writer.Number(content.values.dense().steps());
+  writer.Number(content.dense.steps);
   content.progress.Write(writer);
   return file.Append(ChangeType::kProgress, writer.Take());
 }
 
-Status WriteDense(ChangeFile& file, const DenseStore& dense) {
-  std::vector<float> floats;
-  for (std::size_t plane = 0; plane < dense.planes(); ++plane) {
-    for (std::size_t begin = 0; begin < dense.floats(); begin += floats.size()) {
-      floats.resize(std::min(kChunkBytes / sizeof(float), dense.floats() - begin));
-      dense.ReadPlane(plane, begin, floats);
+Status WriteDense(ChangeFile& file, const DenseCopy& dense) {
+  for (std::size_t plane = 0; plane < dense.planes.size(); ++plane) {
+    const std::span<const float> floats = dense.planes[plane];
+    for (std::size_t begin = 0; begin < floats.size();) {
+      const std::size_t count = std::min(kChunkBytes / sizeof(float), floats.size() - begin);
       wire::ByteWriter writer;
       writer.Number(static_cast<std::uint32_t>(plane));
       writer.Number(std::uint64_t{begin});
-      writer.Bytes(std::as_bytes(std::span(floats)));
+      writer.Bytes(std::as_bytes(floats.subspan(begin, count)));
       PACELINE_TRY(file.Append(ChangeType::kDense, writer.Take()));
+      begin += count;
     }
   }
   return {};
@@ -106,7 +106,7 @@ Status WriteRows(ChangeFile& file, std::uint32_t number, Table& table) {
 Status WriteAll(disk::WritableFile& out, std::uint64_t number, const SnapshotContent& content) {
   ChangeFile file(out, number);
   PACELINE_TRY(WriteHead(file, content));
-  PACELINE_TRY(WriteDense(file, content.values.dense()));
+  PACELINE_TRY(WriteDense(file, content.dense));
   for (std::uint32_t table = 0; table < content.values.spec().tables.size(); ++table) {
     PACELINE_TRY(WriteRows(file, table, content.values.table(table)));
   }

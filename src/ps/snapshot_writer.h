@@ -19,9 +19,10 @@ std::string SnapshotPath(const std::string& folder, std::uint64_t number);
 // Removes the snapshots before `number` and what crashes left behind.
 Status RemoveSnapshotsBefore(disk::FileSystem& fs, const std::string& folder, std::uint64_t number);
 
-// What a snapshot is written from; nobody changes it meanwhile, but pulls may make rows.
+// What a snapshot is written from. Nobody changes tables meanwhile, but pulls may make rows.
 struct SnapshotContent {
-  ServerValues& values;
+  ServerValues& values;  // the job and its tables
+  const DenseCopy& dense;
   bool initialised = false;
   const Progress& progress;
   const SyncRounds& rounds;

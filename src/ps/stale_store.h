@@ -37,6 +37,10 @@ class StaleStore final : public Store {
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override {
     return below_->Push(push, pulled);
   }
+  Result<std::unique_ptr<OpenPush>> Open(const ps::Push& push,
+                                         std::span<const std::uint64_t> pulled) override {
+    return below_->Open(push, pulled);
+  }
   Status Flush() override { return below_->Flush(); }
   std::uint64_t Acknowledged(std::uint64_t lease) override { return below_->Acknowledged(lease); }
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,

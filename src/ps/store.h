@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,17 @@ struct ChangedRows {
   std::vector<float> values;  // ids.size() * dim
 };
 
+// A push whose dense floats are handed over while those that follow are still computed. Of one
+// thread. Destroyed before Finish(): nothing was pushed.
+class OpenPush {
+ public:
+  virtual ~OpenPush() = default;
+  // The next floats of the dense buffer, from its beginning on.
+  virtual void Append(std::span<const float> floats) = 0;
+  // After the last one.
+  virtual Status Finish() = 0;
+};
+
 // The parameters of a job, wherever they live. Thread-safe: pulls and pushes may overlap; pushes of
 // one lease come from one thread.
 class Store {
@@ -60,6 +72,10 @@ class Store {
   // buffer or empty; `push.version` is ignored in favour of `pulled`, PullAnswer::pushes of the
   // pull that it was computed with (empty: not known). The push's arrays are free after the call.
   virtual Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) = 0;
+  // The same with the whole dense buffer, which is given to the result instead of `push.dense`.
+  // Other pushes may wait until that is finished or gone. Here it is a Push() at its end.
+  virtual Result<std::unique_ptr<OpenPush>> Open(const ps::Push& push,
+                                                 std::span<const std::uint64_t> pulled);
   // Returns when everything pushed before is applied and as durable as was asked for.
   virtual Status Flush() = 0;
   // Batches of this lease that are applied and durable everywhere, as far as is known without

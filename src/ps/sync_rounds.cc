@@ -59,17 +59,6 @@ void SumTable(std::span<const TablePart* const> parts, TreeAdder& adder, PushSum
                              .values = sum.values.back()});
 }
 
-void SumDense(std::span<const Push> pushes, TreeAdder& adder, PushSum& sum) {
-  std::vector<std::span<const float>> leaves;
-  for (const Push& push : pushes) {
-    if (!push.dense.empty()) leaves.push_back(push.dense);
-  }
-  if (leaves.empty()) return;
-  sum.dense.resize(leaves.front().size());
-  adder.Add(leaves, sum.dense);
-  sum.push.dense = sum.dense;
-}
-
 }  // namespace
 
 void TreeAdder::Add(std::span<const std::span<const float>> leaves, std::span<float> sum) {
@@ -97,7 +86,7 @@ void TreeAdder::Add(std::span<const std::span<const float>> leaves, std::span<fl
   }
 }
 
-void SyncRounds::Add(std::uint64_t batch, std::uint64_t trainer, MessageBytes message) {
+void SyncRounds::Add(std::uint64_t batch, std::uint64_t trainer, SharedMessage message) {
   const bool is_new = rounds_[batch].emplace(trainer, std::move(message)).second;
   PACELINE_CHECK(is_new, "each push of a round comes once");
 }
@@ -121,7 +110,7 @@ PushSum SyncRounds::Sum(std::uint64_t batch) const {
   std::vector<Push> pushes;
   pushes.reserve(found->second.size());
   for (const auto& [trainer, message] : found->second) {
-    auto push = DecodePush(AsBytes(message));
+    auto push = DecodePush(AsBytes(*message));
     PACELINE_CHECK(push.ok(), "was checked when it came");
     pushes.push_back(std::move(*push));
   }
@@ -133,7 +122,9 @@ PushSum SyncRounds::Sum(std::uint64_t batch) const {
   }
   TreeAdder adder;
   for (const auto& [table, parts] : by_table) SumTable(parts, adder, sum);
-  SumDense(pushes, adder, sum);
+  for (const Push& push : pushes) {
+    if (!push.dense.empty()) sum.dense.push_back(push.dense);
+  }
   return sum;
 }
 
@@ -146,14 +137,14 @@ std::size_t SyncRounds::pushes() const {
 std::size_t SyncRounds::bytes() const {
   std::size_t bytes = 0;
   for (const auto& [batch, round] : rounds_) {
-    for (const auto& [trainer, message] : round) bytes += AsBytes(message).size();
+    for (const auto& [trainer, message] : round) bytes += AsBytes(*message).size();
   }
   return bytes;
 }
 
 Status SyncRounds::ForEach(const Visitor& visit) const {
   for (const auto& [batch, round] : rounds_) {
-    for (const auto& [trainer, message] : round) PACELINE_TRY(visit(AsBytes(message)));
+    for (const auto& [trainer, message] : round) PACELINE_TRY(visit(AsBytes(*message)));
   }
   return {};
 }

@@ -8,16 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "ps/push_message.h"
+#include "ps/message_pool.h"
 
 namespace paceline::ps {
 
 // The sum of several pushes, with the memory that its spans point to. Moves, does not copy.
 struct PushSum {
-  Push push;
+  Push push;  // its dense floats: of one push alone
   std::vector<std::vector<std::int64_t>> ids;
   std::vector<std::vector<float>> values;
-  std::vector<float> dense;
+  // Dense floats that are still to be added in this order, of messages of a round.
+  std::vector<std::span<const float>> dense;
 };
 
 // Adds `leaves`, all as long as `sum`, in the order of the fixed tree over them. At least one.
@@ -34,13 +35,14 @@ class TreeAdder {
 class SyncRounds {
  public:
   // `message` is one that DecodePush takes, of a batch and trainer that it has not got.
-  void Add(std::uint64_t batch, std::uint64_t trainer, MessageBytes message);
+  void Add(std::uint64_t batch, std::uint64_t trainer, SharedMessage message);
 
   void Remove(std::uint64_t batch, std::uint64_t trainer);
   bool Has(std::uint64_t batch, std::uint64_t trainer) const;
 
   // The sum of a batch over those who pushed it, in the order of trainers; a row over those who
-  // pushed the row. Ids come in ascending order. The learning rate is the first trainer's.
+  // pushed the row. Ids come in ascending order. The learning rate is the first trainer's. Dense
+  // floats stay in the messages, until Forget(), and are not added yet.
   PushSum Sum(std::uint64_t batch) const;
   // After its sum was applied.
   void Forget(std::uint64_t batch) { rounds_.erase(batch); }
@@ -51,8 +53,8 @@ class SyncRounds {
   Status ForEach(const Visitor& visit) const;
 
  private:
-  using Round = std::map<std::uint64_t, MessageBytes>;  // by trainer
-  std::map<std::uint64_t, Round> rounds_;               // by batch
+  using Round = std::map<std::uint64_t, SharedMessage>;  // by trainer
+  std::map<std::uint64_t, Round> rounds_;                // by batch
 };
 
 }  // namespace paceline::ps

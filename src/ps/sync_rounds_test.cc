@@ -39,17 +39,20 @@ TEST(TreeAdder, AddsAsTheTreeDoes) {
   }
 }
 
+SharedMessage Shared(const Push& push) {
+  return std::make_shared<const MessageBytes>(EncodePush(push));
+}
+
 TEST(SyncRounds, RowsAreSummedOverThoseWhoTouchedThem) {
   const std::vector<std::int64_t> first{9, 3}, second{3, -4};
   const std::vector<float> first_values{1, 2, 3, 4}, second_values{10, 20, 30, 40}, dense{1, 2};
   SyncRounds rounds;
   // Arrival is not the order of trainers.
-  rounds.Add(
-      0, 1,
-      EncodePush({.lease = 1, .learning_rate = 7, .tables = {{2, 2, second, second_values}}}));
+  rounds.Add(0, 1,
+             Shared({.lease = 1, .learning_rate = 7, .tables = {{2, 2, second, second_values}}}));
   rounds.Add(
       0, 0,
-      EncodePush({.learning_rate = 0.5F, .tables = {{2, 2, first, first_values}}, .dense = dense}));
+      Shared({.learning_rate = 0.5F, .tables = {{2, 2, first, first_values}}, .dense = dense}));
   EXPECT_EQ(rounds.pushes(), 2U);
   EXPECT_GT(rounds.bytes(), 0U);
   const PushSum sum = rounds.Sum(0);
@@ -58,7 +61,8 @@ TEST(SyncRounds, RowsAreSummedOverThoseWhoTouchedThem) {
   EXPECT_EQ(sum.push.tables[0].table, 2U);
   EXPECT_THAT(sum.push.tables[0].ids, ElementsAre(-4, 3, 9));
   EXPECT_THAT(sum.push.tables[0].values, ElementsAre(30, 40, 13, 24, 1, 2));
-  EXPECT_THAT(sum.push.dense, ElementsAre(1, 2));
+  ASSERT_EQ(sum.dense.size(), 1U);
+  EXPECT_THAT(sum.dense[0], ElementsAre(1, 2));
   rounds.Forget(0);
   EXPECT_EQ(rounds.pushes(), 0U);
 }

@@ -131,12 +131,16 @@ void GradientExchange::FinishShard(std::span<const float> statistics) {
 
 // A bucket is ready when all parts of it are complete.
 void GradientExchange::LaunchReady() {
-  if (options_.engine == nullptr) return;
+  if (options_.engine == nullptr && !options_.ready) return;
   for (; next_to_launch_ < buckets_.size(); ++next_to_launch_) {
     Bucket& bucket = buckets_[next_to_launch_];
     const bool ready = std::all_of(bucket.sums.begin(), bucket.sums.end(),
                                    [](const ShardSum& sum) { return sum.Complete(); });
     if (!ready) return;
+    if (options_.engine == nullptr) {
+      options_.ready(bucket.tensors);
+      continue;
+    }
     std::vector<std::span<float>> pieces;
     pieces.reserve(parts_.size());
     for (const std::span<float> part : parts_) {

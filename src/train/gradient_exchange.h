@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,9 @@ struct ExchangeOptions {
   Rank rank;
   std::size_t bucket_bytes = std::size_t{4} << 20;
   std::chrono::milliseconds timeout{300'000};
+  // Without a group: told of the tensors of each bucket when their sum is complete, bucket by
+  // bucket in the order of SetOrder(), within Put() and FinishShard().
+  std::function<void(std::span<const std::size_t> tensors)> ready = nullptr;
 };
 
 // Collects the gradients (and running statistics) of this worker's shards in buckets, adds them in

@@ -44,11 +44,17 @@ ps::DenseKind KindOf(const NamedRange& range, const OptimizerOptions& optimizer)
   return decays ? ps::DenseKind::kParameter : ps::DenseKind::kWithoutDecay;
 }
 
-void ReadTensors(std::span<const float>& from, FlatTensors& tensors) {
-  for (const NamedRange& range : tensors.ranges()) {
+// Backward goes from the last parameter to the first, so that is how they lie on the servers: the
+// beginning of a push is there first.
+void ReadValues(std::span<const float> from, FlatTensors& params, FlatTensors& buffers) {
+  const auto take = [&](const NamedRange& range, FlatTensors& tensors) {
     std::ranges::copy(from.first(range.count), tensors.Of(range).begin());
     from = from.subspan(range.count);
+  };
+  for (auto range = params.ranges().rbegin(); range != params.ranges().rend(); ++range) {
+    take(*range, params);
   }
+  for (const NamedRange& range : buffers.ranges()) take(range, buffers);
 }
 
 std::size_t FloatsOf(const FlatTensors& params, const FlatTensors& buffers) {
@@ -68,13 +74,13 @@ ps::JobSpec RemoteParameters::MakeJob(const FlatTensors& params, const FlatTenso
       .dense_optimizer = ServerOptimizer(options.optimizer),
       .delay_compensation = static_cast<float>(options.delay_compensation)};
   job.dense.reserve(params.ranges().size() + buffers.ranges().size() + 1);
-  for (const NamedRange& range : params.ranges()) {
-    job.dense.push_back({range.name, RowsOf(range), KindOf(range, options.optimizer)});
+  for (auto range = params.ranges().rbegin(); range != params.ranges().rend(); ++range) {
+    job.dense.push_back({range->name, RowsOf(*range), KindOf(*range, options.optimizer)});
   }
   for (const NamedRange& range : buffers.ranges()) {
     job.dense.push_back({range.name, RowsOf(range), ps::DenseKind::kStatistic});
   }
-  job.dense.push_back({"report", {1, kReportFloats}, ps::DenseKind::kStatistic});
+  job.dense.push_back({".report", {1, kReportFloats}, ps::DenseKind::kStatistic});
   return job;
 }
 
@@ -90,12 +96,13 @@ RemoteParameters::RemoteParameters(ps::Store& store, FlatTensors& params, FlatTe
 std::vector<float> RemoteParameters::CopyDense() const {
   std::vector<float> dense;
   dense.reserve(dense_.size());
-  for (const FlatTensors* tensors : {&params_, &buffers_}) {
-    for (const NamedRange& range : tensors->ranges()) {
-      const auto values = tensors->Of(range);
-      dense.insert(dense.end(), values.begin(), values.end());
-    }
+  const auto add = [&](std::span<const float> values) {
+    dense.insert(dense.end(), values.begin(), values.end());
+  };
+  for (auto range = params_.ranges().rbegin(); range != params_.ranges().rend(); ++range) {
+    add(params_.Of(*range));
   }
+  for (const NamedRange& range : buffers_.ranges()) add(buffers_.Of(range));
   dense.resize(dense_.size());  // no report yet
   return dense;
 }
@@ -127,22 +134,33 @@ Status RemoteParameters::Pull(std::uint64_t min_version, std::uint64_t own_batch
   return {};
 }
 
-void RemoteParameters::TakeDense() {
-  std::span<const float> from = dense_;
-  ReadTensors(from, params_);
-  ReadTensors(from, buffers_);
-}
+void RemoteParameters::TakeDense() { ReadValues(dense_, params_, buffers_); }
 
 std::vector<float> RemoteParameters::Gather(const GradientSpans& gradient,
-                                            std::span<const float> statistics) const {
+                                            std::span<const float> tail) {
   std::vector<float> dense;
-  dense.reserve(dense_.size());
-  for (const std::span<float> part : gradient) dense.insert(dense.end(), part.begin(), part.end());
+  for (auto part = gradient.rbegin(); part != gradient.rend(); ++part) {
+    dense.insert(dense.end(), part->begin(), part->end());
+  }
+  dense.insert(dense.end(), tail.begin(), tail.end());
+  return dense;
+}
+
+std::vector<float> RemoteParameters::Tail(std::span<const float> statistics,
+                                          const RemoteReport& report) const {
+  std::vector<float> tail;
   for (const NamedRange& range : buffers_.ranges()) {
     const auto part = statistics.subspan(range.offset, range.count);
-    dense.insert(dense.end(), part.begin(), part.end());
+    tail.insert(tail.end(), part.begin(), part.end());
   }
-  return dense;
+  const std::array<float, kReportFloats> numbers{static_cast<float>(report.loss),
+                                                 static_cast<float>(report.correct),
+                                                 static_cast<float>(report.predictions),
+                                                 static_cast<float>(report.samples),
+                                                 report.stop ? 1.0F : 0.0F,
+                                                 report.finite ? 0.0F : 1.0F};
+  tail.insert(tail.end(), numbers.begin(), numbers.end());
+  return tail;
 }
 
 void RemoteParameters::Accumulate(std::span<const float> dense) {
@@ -151,24 +169,53 @@ void RemoteParameters::Accumulate(std::span<const float> dense) {
   std::ranges::transform(sum_, dense, sum_.begin(), std::plus<>());
 }
 
-Status RemoteParameters::Hand(ps::Push push, std::span<const float> dense) {
+ps::Push RemoteParameters::PushOf(Step step, double learning_rate) const {
+  return {.lease = options_.rank,
+          .batch = RoundOf(step.value()),
+          .learning_rate = static_cast<float>(learning_rate),
+          .trainers = options_.trainers,
+          .tables = {}};
+}
+
+void RemoteParameters::HandIn(Step step, double learning_rate, std::span<const float> gradient) {
+  const bool pushes_steps =
+      options_.mode == RemoteMode::kSync || options_.mode == RemoteMode::kAsync;
+  if (!pushes_steps || !hand_in_failed_.ok()) return;
+  if (!open_) {
+    auto open = store_.Open(PushOf(step, learning_rate), pushes_);
+    if (!open.ok()) {
+      hand_in_failed_ = open.status();
+      return;
+    }
+    open_ = std::move(*open);
+    handed_in_ = 0;
+  }
+  open_->Append(gradient);
+  ++handed_in_;
+}
+
+Status RemoteParameters::PushAll(ps::Push push, const GradientSpans& gradient,
+                                 std::span<const float> tail) {
+  PACELINE_TRY(std::exchange(hand_in_failed_, {}));
+  if (const auto open = std::exchange(open_, nullptr); open && handed_in_ == gradient.size()) {
+    open->Append(tail);
+    return open->Finish();
+  }
+  const std::vector<float> dense = Gather(gradient, tail);
   push.dense = dense;
-  PACELINE_TRY(store_.Push(push, pushes_));
-  const std::uint64_t done = push.batch + 1;
+  return store_.Push(push, pushes_);
+}
+
+Status RemoteParameters::PullAfter(std::uint64_t batch) {
+  const std::uint64_t done = batch + 1;
   PACELINE_TRY(Pull(options_.staleness >= done ? 0 : done - options_.staleness, done));
   TakeDense();
   return {};
 }
 
-Status RemoteParameters::ExchangeSync(ps::Push push, std::vector<float> dense,
-                                      RemoteReport& report) {
-  std::ranges::copy(
-      std::array{static_cast<float>(report.loss), static_cast<float>(report.correct),
-                 static_cast<float>(report.predictions), static_cast<float>(report.samples),
-                 report.stop ? 1.0F : 0.0F, report.finite ? 0.0F : 1.0F},
-      dense.end() - kReportFloats);
-  push.dense = dense;
-  PACELINE_TRY(store_.Push(push, pushes_));
+Status RemoteParameters::ExchangeSync(const ps::Push& push, const GradientSpans& gradient,
+                                      std::span<const float> statistics, RemoteReport& report) {
+  PACELINE_TRY(PushAll(push, gradient, Tail(statistics, report)));
   PACELINE_TRY(Pull(push.batch + 1, 0));
   TakeDense();
   const std::span<const float> sums = std::span(dense_).last(kReportFloats);
@@ -195,9 +242,7 @@ Status RemoteParameters::ExchangeDifferences(ps::Push push) {
   for (std::size_t i = 0; i < y.size(); ++i) own[i] = y[i] + difference[i] * share;
   PACELINE_TRY(Pull(0, push.batch + 1));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += dense_[i] - own[i];
-  std::span<const float> from = x;
-  ReadTensors(from, params_);
-  ReadTensors(from, buffers_);
+  ReadValues(x, params_, buffers_);
   return {};
 }
 
@@ -213,27 +258,23 @@ void RemoteParameters::StepOwnCopy(float learning_rate, const GradientSpans& gra
 
 Status RemoteParameters::Exchange(Step step, double learning_rate, const GradientSpans& gradient,
                                   std::span<const float> statistics, RemoteReport& report) {
-  const ps::Push push{.lease = options_.rank,
-                      .batch = RoundOf(step.value()),
-                      .learning_rate = static_cast<float>(learning_rate),
-                      .trainers = options_.trainers,
-                      .tables = {}};
+  ps::Push push = PushOf(step, learning_rate);
   const bool counts = report.samples > 0 && report.finite;
-  std::vector<float> dense;
-  if (options_.mode != RemoteMode::kGeo && (counts || options_.mode == RemoteMode::kSync)) {
-    dense = Gather(gradient, statistics);
-    dense.resize(dense_.size());
-  }
+  if (!counts) Abandon();  // it may say something else than `gradient`
   switch (options_.mode) {
-    case RemoteMode::kSync: return ExchangeSync(push, std::move(dense), report);
-    case RemoteMode::kAsync: return Hand(push, dense);
+    case RemoteMode::kSync: return ExchangeSync(push, gradient, statistics, report);
+    case RemoteMode::kAsync:
+      PACELINE_TRY(counts ? PushAll(push, gradient, Tail(statistics, {}))
+                          : store_.Push(push, pushes_));
+      return PullAfter(push.batch);
     case RemoteMode::kHalfAsync: {
-      if (counts) Accumulate(dense);
+      if (counts) Accumulate(Gather(gradient, Tail(statistics, {})));
       if (!EndsRound(step)) return {};
       const auto mean = 1.0F / static_cast<float>(std::max<std::uint64_t>(1, summed_));
       for (float& value : sum_) value *= mean;
-      const std::uint64_t merged = std::exchange(summed_, 0);
-      return Hand(push, merged == 0 ? std::span<const float>() : std::span<const float>(sum_));
+      if (std::exchange(summed_, 0) > 0) push.dense = sum_;
+      PACELINE_TRY(store_.Push(push, pushes_));
+      return PullAfter(push.batch);
     }
     case RemoteMode::kGeo:
       if (counts) StepOwnCopy(push.learning_rate, gradient);

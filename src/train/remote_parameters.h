@@ -63,8 +63,16 @@ class RemoteParameters {
   // with which this trainer goes on.
   Result<Step> Start();
 
+  // Of Exchange() that follows: the gradient of one tensor, from the last to the first, when it is
+  // known: it is sent while the others are computed. Does nothing in modes that send something else
+  // than the gradient of a step. An error is returned by Exchange().
+  void HandIn(Step step, double learning_rate, std::span<const float> gradient);
+  // The step has failed: what was handed in of it does not count.
+  void Abandon() { open_.reset(); }
+
   // Hands in the gradient and statistics of a step and takes the parameters for the next one.
-  // Without samples only the step counts.
+  // Without samples only the step counts. Sends all of `gradient` unless all of it was handed in
+  // and it counts.
   Status Exchange(Step step, double learning_rate, const GradientSpans& gradient,
                   std::span<const float> statistics, RemoteReport& report);
 
@@ -78,10 +86,16 @@ class RemoteParameters {
   bool EndsRound(Step step) const;
   std::uint64_t Rounds() const;
 
-  std::vector<float> Gather(const GradientSpans& gradient, std::span<const float> statistics) const;
+  static std::vector<float> Gather(const GradientSpans& gradient, std::span<const float> tail);
   void Accumulate(std::span<const float> dense);
-  Status Hand(ps::Push push, std::span<const float> dense);
-  Status ExchangeSync(ps::Push push, std::vector<float> dense, RemoteReport& report);
+  ps::Push PushOf(Step step, double learning_rate) const;
+  // What comes after the gradient in every push.
+  std::vector<float> Tail(std::span<const float> statistics, const RemoteReport& report) const;
+  // Ends the push that HandIn() has begun, or makes one.
+  Status PushAll(ps::Push push, const GradientSpans& gradient, std::span<const float> tail);
+  Status PullAfter(std::uint64_t batch);
+  Status ExchangeSync(const ps::Push& push, const GradientSpans& gradient,
+                      std::span<const float> statistics, RemoteReport& report);
   void StepOwnCopy(float learning_rate, const GradientSpans& gradient);
   Status ExchangeDifferences(ps::Push push);
   Status Pull(std::uint64_t min_version, std::uint64_t own_batches);
@@ -95,7 +109,10 @@ class RemoteParameters {
   std::vector<float> dense_;  // as the servers had it last, without padding
   std::vector<float> sum_;    // of the gradients of this round
   std::uint64_t summed_ = 0;
-  std::vector<std::uint64_t> pushes_;  // of the last pull
+  std::vector<std::uint64_t> pushes_;   // of the last pull
+  std::unique_ptr<ps::OpenPush> open_;  // of this step; null: nothing was handed in
+  std::size_t handed_in_ = 0;           // tensors
+  Status hand_in_failed_;
 };
 
 }  // namespace paceline::train

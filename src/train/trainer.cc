@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -74,7 +75,7 @@ ShardId Trainer::first_shard() const { return Layout().begin(Place()); }
 ShardId Trainer::end_shard() const { return Layout().end(Place()); }
 
 Status Trainer::PrepareExchange() {
-  if (options_.engine == nullptr && options_.shards == 1) return {};
+  if (options_.engine == nullptr && options_.shards == 1 && options_.trainers == 0) return {};
   ExchangeOptions exchange{.layout = Layout(),
                            .rank = Place(),
                            .bucket_bytes = std::numeric_limits<std::size_t>::max(),
@@ -84,6 +85,10 @@ Status Trainer::PrepareExchange() {
     exchange.engine = options_.engine;
     exchange.queue = &*queue_;
     exchange.bucket_bytes = options_.bucket_bytes;
+  } else if (options_.trainers > 0) {
+    squared_norms_.resize(parameters_.size());
+    exchange.bucket_bytes = options_.bucket_bytes;
+    exchange.ready = [this](std::span<const std::size_t> tensors) { HandIn(tensors); };
   }
   PACELINE_ASSIGN(exchange_, GradientExchange::Make(params_, buffers_.All().size(), exchange));
   if (!order_.empty()) exchange_->SetOrder(order_);
@@ -159,12 +164,24 @@ void Trainer::OnGradient(std::size_t tensor) {
   exchange_->Put(tensor, values);
 }
 
+// The sums of these tensors are complete; the servers may have them while backward goes on.
+void Trainer::HandIn(std::span<const std::size_t> tensors) {
+  if (remote_ == nullptr) return;
+  for (const std::size_t tensor : tensors) {
+    const std::span<float> gradient = exchange_->Gradient(tensor);
+    if (loss_scale_.scale != 1) kernel::Scale(gradient, static_cast<float>(1 / loss_scale_.scale));
+    squared_norms_[tensor] = kernel::SquaredNorm(gradient);
+    remote_->HandIn(current_step_, current_rate_, gradient);
+  }
+}
+
 Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& next) {
   std::ranges::copy(buffers_.All(), buffers_before_.begin());
   auto outcome = TryStep(input, next);
   if (!outcome.ok() || (!outcome->applied && remote_ == nullptr)) {
     std::ranges::copy(buffers_before_, buffers_.All().begin());
   }
+  if (!outcome.ok() && remote_ != nullptr) remote_->Abandon();
   // Backward was cut short because a reduction had failed: that is the cause.
   if (!outcome.ok() && exchange_ && exchange_->Failed()) {
     const Status cause = exchange_->Wait();
@@ -179,6 +196,7 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
     StepOutcome outcome;
     RankReport mine{.link = input.link, .stop = input.stop, .view_ends = input.view_ends};
     current_step_ = input.step;
+    current_rate_ = input.learning_rate;
     if (exchange_) exchange_->StartStep();
     for (ShardId shard = first_shard(); shard < end_shard(); shard = shard.Next()) {
       const Instant wait_from = clock_.Now();
@@ -192,7 +210,7 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
     }
     mine.busy_seconds = ToSeconds(clock_.Now() - started);
     if (remote_ != nullptr) {
-      PACELINE_TRY(HandIn(input, mine, outcome));
+      PACELINE_TRY(FinishRemote(input, mine, outcome));
       return outcome;
     }
     PACELINE_TRY(ShareReport(input, std::move(mine), outcome));
@@ -299,7 +317,7 @@ Result<GradientSpans> Trainer::CollectGradient() {
 
 // The servers add up what all trainers hand in and update the parameters. A gradient that is not
 // finite counts as zero, with the statistics as they were.
-Status Trainer::HandIn(const StepInput& input, const RankReport& mine, StepOutcome& outcome) {
+Status Trainer::FinishRemote(const StepInput& input, const RankReport& mine, StepOutcome& outcome) {
   RemoteReport report{.stop = input.stop};
   for (const ShardReport& shard : mine.shards) {
     report.loss += shard.loss;
@@ -308,7 +326,8 @@ Status Trainer::HandIn(const StepInput& input, const RankReport& mine, StepOutco
     report.samples += static_cast<double>(shard.samples);
   }
   PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
-  outcome.gradient_norm = UnscaledNorm(gradient);
+  outcome.gradient_norm =
+      std::sqrt(std::accumulate(squared_norms_.begin(), squared_norms_.end(), 0.0));
   outcome.loss_scale = loss_scale_.scale;
   report.finite = std::isfinite(outcome.gradient_norm) && std::isfinite(report.loss);
   if (!report.finite) {

@@ -129,11 +129,12 @@ class Trainer {
   void InstallHooks();
   Result<StepOutcome> TryStep(const StepInput& input, const NextBatch& next);
   void OnGradient(std::size_t tensor);
+  void HandIn(std::span<const std::size_t> tensors);
   Result<ShardReport> RunShard(const StepInput& input, const data::Batch& batch);
   void FinishShard(double weight);
   Status ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome);
   Result<GradientSpans> CollectGradient();
-  Status HandIn(const StepInput& input, const RankReport& mine, StepOutcome& outcome);
+  Status FinishRemote(const StepInput& input, const RankReport& mine, StepOutcome& outcome);
   algo::ShardLayout Layout() const;
   Rank Place() const;
   Result<std::vector<std::uint64_t>> LearnOrder();
@@ -153,9 +154,11 @@ class Trainer {
   std::optional<ParameterAverage> average_;
   RemoteParameters* remote_ = nullptr;
   std::optional<collective::Queue> queue_;      // with a group
-  std::unique_ptr<GradientExchange> exchange_;  // with a group or more than one shard
+  std::unique_ptr<GradientExchange> exchange_;  // with a group, servers or more than one shard
+  std::vector<double> squared_norms_;           // with servers: of the gradients of this step
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // keep the hooks alive
   Step current_step_;
+  double current_rate_ = 0;
   std::vector<std::uint64_t> order_;  // of gradients; empty: not known yet
   job::PhaseTimes phases_;
 };

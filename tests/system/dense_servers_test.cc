@@ -77,6 +77,19 @@ TEST(DenseServers, AServerKilledInTheMiddleChangesNothing) {
       expected);
 }
 
+// Servers have seen most of the push when its last gradient is spoilt: the first tensor's.
+TEST(DenseServers, AGradientThatIsNotFiniteIsTakenBack) {
+  const TempDir dir;
+  const auto hash = [&](const std::string& servers, const std::string& faults) {
+    return HashOf(RunPaceline(Training(dir / (servers + (faults.empty() ? "-calm" : "-nan")),
+                                       {"--strategy", "ps", "--servers", servers}),
+                              {{"PACELINE_FAULTS", faults}}));
+  };
+  const std::string spoilt = hash("1", "rank=1,nan:step=5");
+  EXPECT_EQ(hash("2", "rank=1,nan:step=5"), spoilt);
+  EXPECT_NE(hash("1", ""), spoilt);
+}
+
 TEST(DenseServers, WhatServersCannotDoIsRefused) {
   const TempDir dir;
   ExpectError(RunPaceline(Training(dir / "clip", {"--strategy", "ps", "--clip-norm", "1"})), 2,
