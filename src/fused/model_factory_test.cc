@@ -1,7 +1,8 @@
 #include "fused/model_factory.h"
 
-#include <gmock/gmock.h>
 #include <filesystem>
+
+#include <gmock/gmock.h>
 
 #include "model/catalog.h"
 #include "testing/status_matchers.h"
