@@ -1,5 +1,5 @@
 # Presets without torch (sanitizers, clang-tidy) compile a folder in a few batches (CMAKE_UNITY_BUILD):
-# a third of the time. A file whose local names are also another's of its folder ("redefinition of")
+# less than half of the time. A file whose local names are also another's of its folder ("redefinition of")
 # is compiled alone; it stands here. The release build compiles every file alone.
 function(paceline_compile_alone folder)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/ OUTPUT_VARIABLE files)

@@ -54,12 +54,12 @@ class Connection {
 
   Connection(Loop& loop, std::unique_ptr<ByteStream> stream, const ConnectionOptions& options);
   ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   // As the destructor, but nothing that arrived before is handed out any more. On the loop; errors
   // come before it returns.
   void CloseOnLoop();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 
   // `payload` is lent until `done`.
   void Send(wire::FrameType type, std::uint64_t tag, std::span<const std::byte> payload, Sent done);

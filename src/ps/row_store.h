@@ -50,7 +50,7 @@ class RowStore {
   void PrefetchIndex(std::uint64_t hash) const;
   void PrefetchRow(std::uint64_t hash) const;
 
-  // Every row, in an order that depends on the rows' history.
+  // Every row, in the order of their numbers: without erasing, that in which they were inserted.
   std::vector<RowNumber> Rows() const;
 
   std::size_t size() const { return size_; }

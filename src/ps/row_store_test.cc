@@ -46,6 +46,14 @@ TEST(RowStore, BehavesLikeAMap) {
   }
 }
 
+// In the order of hashes, filling another store with them would take the square of their number.
+TEST(RowStore, RowsComeInTheOrderOfTheirInsertion) {
+  RowStore store(1);
+  std::vector<RowStore::RowNumber> inserted;
+  for (std::int64_t id = 0; id < 1000; ++id) inserted.push_back(store.Insert(HashId(id), id));
+  EXPECT_EQ(store.Rows(), inserted);
+}
+
 TEST(RowStore, RowsNeverMove) {
   RowStore store(10);
   std::vector<const float*> places;
