@@ -1,11 +1,11 @@
 #include "ps/channel.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "kernel/copy.h"
 #include "wire/endian.h"
 
 namespace paceline::ps {
@@ -270,7 +270,7 @@ Result<std::span<const std::byte>> Channel::ReceiveShared(MessageKind kind, std:
     const std::size_t end = std::min((step + 1) * kSharedStep, shared.size());
     for (std::size_t at = step * kSharedStep; at < end; at += kPiece) {
       const std::size_t count = std::min(kPiece, end - at);
-      if (copies_incoming_) std::memcpy(&Buffer()[at], &shared[at], count);
+      if (copies_incoming_) kernel::CopyPastCache(Buffer().subspan(at, count), shared.subspan(at, count));
       if (watch) watch(kind, payload.first(at + count), shared.size());
     }
   };

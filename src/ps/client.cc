@@ -1,13 +1,13 @@
 #include "ps/client.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "algo/table_partition.h"
+#include "kernel/copy.h"
 #include "ps/protocol.h"
 
 namespace paceline::ps {
@@ -66,8 +66,9 @@ class DenseScatter {
       const std::size_t end = begin + static_cast<std::size_t>(piece.count);
       const std::size_t first = std::max(begin, done_), last = std::min(end, there);
       if (first < last) {
-        std::memcpy(&all_[static_cast<std::size_t>(piece.begin) + first - begin], dense + first,
-                    (last - first) * sizeof(float));
+        kernel::CopyPastCache(
+            all_.subspan(static_cast<std::size_t>(piece.begin) + first - begin, last - first),
+            {dense + first, last - first});
       }
       begin = end;
     }

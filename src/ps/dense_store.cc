@@ -1,10 +1,10 @@
 #include "ps/dense_store.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "base/thread.h"
+#include "kernel/copy.h"
 #include "kernel/optimizer.h"
 #include "ps/sync_rounds.h"
 
@@ -88,7 +88,7 @@ void DenseStore::Read(std::span<float> out, const std::function<void(std::size_t
   const MutexLock lock(mutex_);
   for (std::size_t begin = 0; begin < out.size(); begin += kReadFloats) {
     const std::size_t count = std::min(kReadFloats, out.size() - begin);
-    std::memcpy(&out[begin], &planes_[0][begin], count * sizeof(float));
+    kernel::CopyPastCache(out.subspan(begin, count), std::span(planes_[0]).subspan(begin, count));
     if (copied) copied(begin + count);
   }
 }

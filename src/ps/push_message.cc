@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "base/check.h"
+#include "kernel/copy.h"
 #include "kernel/reduce.h"
 #include "ps/message_fields.h"
 #include "wire/endian.h"
@@ -98,7 +98,7 @@ PushEncoder::PushEncoder(const Push& push, std::size_t dense_floats, std::span<s
 void PushEncoder::Append(std::span<const float> floats) {
   PACELINE_CHECK(floats.size() <= missing_, "as many dense floats as were announced");
   if (floats.empty()) return;
-  std::memcpy(&message_[at_], floats.data(), floats.size_bytes());
+  kernel::CopyPastCache(message_.subspan(at_, floats.size_bytes()), std::as_bytes(floats));
   at_ += floats.size_bytes();
   missing_ -= floats.size();
 }

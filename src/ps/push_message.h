@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/unfilled_allocator.h"
 
 namespace paceline::ps {
 
@@ -43,8 +44,9 @@ struct Push {
   friend bool operator==(const Push& a, const Push& b);
 };
 
-// A message's memory: aligned so that numbers can be used in place.
-using MessageBytes = std::vector<std::uint64_t>;
+// A message's memory: aligned so that numbers can be used in place. What is made longer is not
+// filled with zeros: it is received or written into.
+using MessageBytes = std::vector<std::uint64_t, UnfilledAllocator<std::uint64_t>>;
 inline std::span<const std::byte> AsBytes(const MessageBytes& message) {
   return std::as_bytes(std::span(message));
 }
