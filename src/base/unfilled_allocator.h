@@ -5,8 +5,8 @@
 
 namespace paceline {
 
-// Of vectors whose new elements are written before they are read: resize() leaves them as the memory
-// was.
+// Of vectors whose new elements are written before they are read: resize() leaves them as the
+// memory was.
 template <typename T>
 class UnfilledAllocator : public std::allocator<T> {
  public:

@@ -270,7 +270,8 @@ Result<std::span<const std::byte>> Channel::ReceiveShared(MessageKind kind, std:
     const std::size_t end = std::min((step + 1) * kSharedStep, shared.size());
     for (std::size_t at = step * kSharedStep; at < end; at += kPiece) {
       const std::size_t count = std::min(kPiece, end - at);
-      if (copies_incoming_) kernel::CopyPastCache(Buffer().subspan(at, count), shared.subspan(at, count));
+      if (copies_incoming_)
+        kernel::CopyPastCache(Buffer().subspan(at, count), shared.subspan(at, count));
       if (watch) watch(kind, payload.first(at + count), shared.size());
     }
   };
