@@ -1,5 +1,6 @@
 #include "fused/trainer_loop.h"
 
+#include <map>
 #include <string>
 #include <thread>
 
@@ -129,10 +130,6 @@ class Cluster {
 
 job::TrainConfig Clicks(const std::string& mode, std::int64_t trainers) {
   job::TrainConfig config = Configured("ctr-dnn-small", mode, trainers);
-  // After so few samples the gap to one trainer depends on seed and rounding: with 1 geo ended
-  // 0.006 below, with 4 half-async 0.010 above, with 6 geo 0.008 below; with 5 all were within
-  // 0.001.
-  config.seed = 5;
   config.batch = 50;
   config.geo_steps = 10;
   config.merge = 2;
@@ -141,16 +138,36 @@ job::TrainConfig Clicks(const std::string& mode, std::int64_t trainers) {
 
 constexpr std::uint64_t kEnoughClicks = 150'000;
 
-// What one trainer comes to with the same samples; computed once.
-double LocalAuc() {
-  static const double auc = [] {
+// Two trainers in turns, so that the same thing happens every time.
+double AucInTurns(const job::TrainConfig& config) {
+  Cluster cluster(config);
+  const ModelWithData other = MakeModel(config).value();
+  const auto first = cluster.Open(*cluster.model().model, 0);
+  const auto second = cluster.Open(*other.model, 1);
+  while (!second->Done()) {
+    EXPECT_THAT(first->Next(), IsOk());
+    EXPECT_THAT(second->Next(), IsOk());
+    if (::testing::Test::HasFailure()) return 0;
+  }
+  return cluster.Judge().auc.value_or(0);
+}
+
+// After so few samples the gap to one trainer depends on the seed, by up to 0.01 either way (over
+// seeds 1 to 10 half-async -0.002 on average, geo -0.004, the others 0): what a mode costs is the
+// mean over several. What one trainer comes to is computed once.
+constexpr std::uint64_t kSeeds = 4;
+double LocalAuc(std::uint64_t seed) {
+  static std::map<std::uint64_t, double> known;
+  const auto [auc, is_new] = known.try_emplace(seed);
+  if (is_new) {
     job::TrainConfig config = Clicks("sync", 1);
+    config.seed = seed;
     config.train_samples = kEnoughClicks;
     Cluster alone(config);
     alone.Train();
-    return alone.Judge().auc.value_or(0);
-  }();
-  return auc;
+    auc->second = alone.Judge().auc.value_or(0);
+  }
+  return auc->second;
 }
 
 constexpr double kLearnt = 0.7;  // one trainer comes to 0.82; without learning it is 0.5
@@ -172,20 +189,17 @@ TEST_P(ModesTest, TwoTrainersLearn) {
 // Without sync, where each waits for the other.
 class TurnsTest : public ::testing::TestWithParam<std::string> {};
 
-// In turns the same thing happens every time, so that the comparison can be close.
 TEST_P(TurnsTest, TrainersLearnAsMuchAsOne) {
-  job::TrainConfig config = Clicks(GetParam(), 2);
-  config.train_samples = kEnoughClicks;
-  Cluster cluster(config);
-  const ModelWithData other = MakeModel(config).value();
-  const auto first = cluster.Open(*cluster.model().model, 0);
-  const auto second = cluster.Open(*other.model, 1);
-  while (!second->Done()) {
-    ASSERT_THAT(first->Next(), IsOk());
-    ASSERT_THAT(second->Next(), IsOk());
+  double gap = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    job::TrainConfig config = Clicks(GetParam(), 2);
+    config.seed = seed;
+    config.train_samples = kEnoughClicks;
+    const double one = AucInTurns(config) - LocalAuc(seed);
+    RecordProperty("gap" + std::to_string(seed), std::to_string(one));
+    gap += one / static_cast<double>(kSeeds);
   }
-  const double reached = cluster.Judge().auc.value_or(0);
-  EXPECT_NEAR(reached, LocalAuc(), 0.005);
+  EXPECT_NEAR(gap, 0, 0.005);
 }
 
 std::string NameOf(const ::testing::TestParamInfo<std::string>& mode) {
