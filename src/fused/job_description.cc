@@ -99,8 +99,10 @@ Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithD
   PACELINE_ASSIGN(const Mode mode, ModeOf(config));
   PACELINE_ASSIGN(const ps::RowOptimizerOptions optimizer, OptimizerOf(config));
   PACELINE_ASSIGN(const algo::DecayRule decay, algo::DecayRule::Parse(config.decay_exclude));
+  // Alone there is nobody to wait for: rounds of one would only cost time.
+  const bool together = mode == Mode::kSync && config.strategy != "local";
   ps::JobSpec spec{.fingerprint = FingerprintOf(config, model, mode),
-                   .apply = mode == Mode::kSync ? ps::Apply::kTogether : ps::Apply::kAtOnce,
+                   .apply = together ? ps::Apply::kTogether : ps::Apply::kAtOnce,
                    .trainers = trainers,
                    .tables = {},
                    .dense = {},

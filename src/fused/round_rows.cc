@@ -1,7 +1,6 @@
 #include "fused/round_rows.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernel/reduce.h"
 
@@ -85,8 +84,8 @@ std::vector<ps::TablePart> RoundRows::Gradients() const {
 }
 
 bool RoundRows::Finite() const {
-  return std::ranges::all_of(
-      tables_, [](const Table& table) { return std::isfinite(kernel::SquaredNorm(table.sums)); });
+  return std::ranges::all_of(tables_,
+                             [](const Table& table) { return kernel::AllFinite(table.sums); });
 }
 
 }  // namespace paceline::fused

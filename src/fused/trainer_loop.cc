@@ -84,8 +84,8 @@ Result<StepOutcome> TrainerLoop::NextRound() {
         options_.mode == Mode::kSync ? share.plan.StepSamples(Step(steps_)) : outcome.samples;
     const sparse::StepLoss loss = Compute(*round, 1 / static_cast<float>(whole));
     outcome.loss = MeanOf(loss);
-    outcome.applied = std::isfinite(loss.sum) && round->rows.Finite() &&
-                      std::isfinite(kernel::SquaredNorm(dense_gradient_));
+    outcome.applied =
+        std::isfinite(loss.sum) && round->rows.Finite() && kernel::AllFinite(dense_gradient_);
   }
   // Without gradients it still says that this trainer has done its part of the round.
   PACELINE_TRY(

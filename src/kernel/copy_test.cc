@@ -10,20 +10,25 @@ namespace paceline::kernel {
 namespace {
 
 constexpr std::byte kUntouched{0xEE};
+constexpr std::size_t kLong = std::size_t{1} << 30;  // goes past the cache
 
 TEST(CopyTest, CopiesEveryByteAndNoOtherAtAnyAlignment) {
-  for (const std::size_t bytes : {0, 1, 63, 16'383, 16'384, 16'385, 100'001}) {
+  for (const std::size_t bytes : {0, 1, 63, 1'024, 1'025, 2'111, 100'001}) {
     for (const std::size_t to_offset : {0, 1, 16, 63}) {
       for (const std::size_t from_offset : {0, 7, 48}) {
-        std::vector<std::byte> from(from_offset + bytes), to(to_offset + bytes + 1, kUntouched);
+        std::vector<std::byte> from(from_offset + bytes), to(to_offset + bytes + 1);
         for (std::size_t i = 0; i < bytes; ++i) {
           from[from_offset + i] = static_cast<std::byte>(i * 7 + i / 256);
         }
         const auto source = std::span(from).subspan(from_offset);
-        CopyPastCache(std::span(to).subspan(to_offset, bytes), source);
         std::vector<std::byte> expected(to_offset + bytes + 1, kUntouched);
         std::ranges::copy(source, expected.begin() + static_cast<std::ptrdiff_t>(to_offset));
-        EXPECT_EQ(to, expected) << bytes << " bytes from " << from_offset << " to " << to_offset;
+        for (const std::size_t whole : {bytes, kLong}) {
+          std::ranges::fill(to, kUntouched);
+          CopyPart(std::span(to).subspan(to_offset, bytes), source, whole);
+          EXPECT_EQ(to, expected) << bytes << " bytes of " << whole << " from " << from_offset
+                                  << " to " << to_offset;
+        }
       }
     }
   }
@@ -32,7 +37,7 @@ TEST(CopyTest, CopiesEveryByteAndNoOtherAtAnyAlignment) {
 TEST(CopyTest, CopiesFloats) {
   const std::vector<float> from(10'000, 1.5F);
   std::vector<float> to(from.size());
-  CopyPastCache(to, from);
+  CopyPart(to, from, kLong);
   EXPECT_EQ(to, from);
 }
 

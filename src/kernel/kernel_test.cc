@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -82,6 +83,21 @@ TEST(SquaredNorm, MatchesTheSumForEverySize) {
     double expected = 0;
     for (const float value : values) expected += double{value} * value;
     EXPECT_NEAR(SquaredNorm(values), expected, 1e-9 * expected + 1e-12);
+  }
+}
+
+TEST(AllFinite, SeesEveryValueThatIsNot) {
+  EXPECT_TRUE(AllFinite({}));
+  std::vector<float> values(37, std::numeric_limits<float>::lowest());
+  EXPECT_TRUE(AllFinite(values));
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(),
+                          -std::numeric_limits<float>::quiet_NaN()}) {
+    for (float& value : values) {
+      const float before = std::exchange(value, bad);
+      EXPECT_FALSE(AllFinite(values)) << bad;
+      value = before;
+    }
   }
 }
 

@@ -1,6 +1,9 @@
 #include "kernel/reduce.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "base/check.h"
@@ -65,6 +68,15 @@ double SquaredNorm(std::span<const float> values) {
   double total = 0;
   for (const double part : parts) total += part;
   return total;
+}
+
+// Without its sign a float orders as its bits do, and Inf and NaN come last.
+bool AllFinite(std::span<const float> values) {
+  std::uint32_t largest = 0;
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU);
+  }
+  return largest < 0x7F80'0000U;
 }
 
 }  // namespace paceline::kernel

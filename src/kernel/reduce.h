@@ -21,4 +21,6 @@ void MoveTowards(std::span<float> average, std::span<const float> values, float 
 // Inf: one pass answers both "how long is the gradient" and "is it usable".
 double SquaredNorm(std::span<const float> values);
 
+bool AllFinite(std::span<const float> values);
+
 }  // namespace paceline::kernel

@@ -271,7 +271,7 @@ Result<std::span<const std::byte>> Channel::ReceiveShared(MessageKind kind, std:
     for (std::size_t at = step * kSharedStep; at < end; at += kPiece) {
       const std::size_t count = std::min(kPiece, end - at);
       if (copies_incoming_)
-        kernel::CopyPastCache(Buffer().subspan(at, count), shared.subspan(at, count));
+        kernel::CopyPart(Buffer().subspan(at, count), shared.subspan(at, count), shared.size());
       if (watch) watch(kind, payload.first(at + count), shared.size());
     }
   };

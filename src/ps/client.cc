@@ -66,9 +66,9 @@ class DenseScatter {
       const std::size_t end = begin + static_cast<std::size_t>(piece.count);
       const std::size_t first = std::max(begin, done_), last = std::min(end, there);
       if (first < last) {
-        kernel::CopyPastCache(
+        kernel::CopyPart(
             all_.subspan(static_cast<std::size_t>(piece.begin) + first - begin, last - first),
-            {dense + first, last - first});
+            {dense + first, last - first}, all_.size_bytes());
       }
       begin = end;
     }

@@ -88,7 +88,8 @@ void DenseStore::Read(std::span<float> out, const std::function<void(std::size_t
   const MutexLock lock(mutex_);
   for (std::size_t begin = 0; begin < out.size(); begin += kReadFloats) {
     const std::size_t count = std::min(kReadFloats, out.size() - begin);
-    kernel::CopyPastCache(out.subspan(begin, count), std::span(planes_[0]).subspan(begin, count));
+    kernel::CopyPart(out.subspan(begin, count), std::span(planes_[0]).subspan(begin, count),
+                     out.size_bytes());
     if (copied) copied(begin + count);
   }
 }

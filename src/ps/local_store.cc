@@ -2,8 +2,6 @@
 
 #include <future>
 
-#include "ps/push_message.h"
-
 namespace paceline::ps {
 
 Result<PullAnswer> LocalStore::Pull(const PullRequest& request) {
@@ -13,8 +11,7 @@ Result<PullAnswer> LocalStore::Pull(const PullRequest& request) {
 Status LocalStore::Push(const ps::Push& push, std::span<const std::uint64_t> pulled) {
   ps::Push versioned = push;
   versioned.version = pulled.empty() ? 0 : pulled.front();
-  MessageBytes message = EncodePush(versioned);
-  PACELINE_ASSIGN(const ServerCore::Pushed pushed, core_.Push(message));
+  PACELINE_ASSIGN(const ServerCore::Pushed pushed, core_.Push(versioned));
   std::uint64_t last = last_record_.load();
   while (last < pushed.record && !last_record_.compare_exchange_weak(last, pushed.record)) {
   }

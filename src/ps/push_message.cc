@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/check.h"
 #include "kernel/copy.h"
@@ -98,7 +97,8 @@ PushEncoder::PushEncoder(const Push& push, std::size_t dense_floats, std::span<s
 void PushEncoder::Append(std::span<const float> floats) {
   PACELINE_CHECK(floats.size() <= missing_, "as many dense floats as were announced");
   if (floats.empty()) return;
-  kernel::CopyPastCache(message_.subspan(at_, floats.size_bytes()), std::as_bytes(floats));
+  kernel::CopyPart(message_.subspan(at_, floats.size_bytes()), std::as_bytes(floats),
+                   message_.size());
   at_ += floats.size_bytes();
   missing_ -= floats.size();
 }
@@ -145,7 +145,7 @@ void ArrivingPush::See(std::span<const std::byte> so_far, std::size_t bytes) {
   seen_ = so_far.size();
   if (first >= end) return;
   const auto* const dense = reinterpret_cast<const float*>(so_far.data() + begin);
-  finite_ = finite_ && std::isfinite(kernel::SquaredNorm({dense + first, end - first}));
+  finite_ = finite_ && kernel::AllFinite({dense + first, end - first});
 }
 
 }  // namespace paceline::ps

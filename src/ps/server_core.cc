@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -81,7 +80,7 @@ Status ServerCore::Impl::Initialise(std::span<const float> dense) {
                          fmt::format("{} first values: this server has {} dense floats",
                                      dense.size(), values->dense().floats()));
   }
-  if (!std::isfinite(kernel::SquaredNorm(dense))) {
+  if (!kernel::AllFinite(dense)) {
     return Status::Error(Code::kInvalidArgument, "a first dense value is not finite");
   }
   if (Ready().ok()) return {};
@@ -97,12 +96,19 @@ Status ServerCore::Impl::Initialise(std::span<const float> dense) {
 Result<ServerCore::Pushed> ServerCore::Impl::Push(MessageBytes& message, bool dense_is_finite) {
   const SharedMessage shared = pool_.Share(std::move(message));
   message = pool_.Take();
-  return PushShared(shared, dense_is_finite);
+  PACELINE_ASSIGN(const ps::Push push, DecodePush(AsBytes(*shared)));
+  return PushOnce(push, shared, dense_is_finite);
 }
 
-Result<ServerCore::Pushed> ServerCore::Impl::PushShared(const SharedMessage& message,
-                                                        bool dense_is_finite) {
-  PACELINE_ASSIGN(ps::Push push, DecodePush(AsBytes(*message)));
+Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push) {
+  PACELINE_ASSIGN(const ServerValues* const values, Ready());
+  if (!Logs() && values->spec().apply == Apply::kAtOnce) return PushOnce(push, nullptr, false);
+  MessageBytes message = EncodePush(push);
+  return Push(message, false);
+}
+
+Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const SharedMessage& message,
+                                                      bool dense_is_finite) {
   const MutexLock writing(writer_);
   PACELINE_ASSIGN(ServerValues* const values, Ready());
   {
@@ -124,12 +130,12 @@ Result<ServerCore::Pushed> ServerCore::Impl::PushShared(const SharedMessage& mes
   PACELINE_TRY(values->Check(push, dense_is_finite));
   // What is logged is what is applied: pulls, which delays depend on, are not in the log.
   std::vector<float> compensated;
-  SharedMessage logged = message;  // `push` points into `message`
+  SharedMessage logged = message;
   if (values->spec().delay_compensation > 0 && !push.deltas && !push.dense.empty()) {
     compensated = values->dense().Compensated(push.lease, push.dense);
     push.dense = compensated;
     PACELINE_TRY(values->Check(push).Wrap("with its delay compensated"));
-    logged = pool_.Share(EncodePush(push));
+    if (message != nullptr) logged = pool_.Share(EncodePush(push));
   }
   {
     const MutexLock lock(state_);
@@ -152,6 +158,7 @@ Result<std::uint64_t> ServerCore::Impl::PlanAndLog(ServerValues& values, const p
   for (const AdmittedRows& rows : change.admitted) {
     PACELINE_TRY(Log(ChangeType::kAdmitted, EncodeAdmitted(rows)).status());
   }
+  if (message == nullptr) return std::uint64_t{0};
   return Log(ChangeType::kPush, AsBytes(*message), message);
 }
 
@@ -314,6 +321,7 @@ Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message,
 Result<ServerCore::Pushed> ServerCore::Push(MessageBytes& message, bool dense_is_finite) {
   return impl_->Push(message, dense_is_finite);
 }
+Result<ServerCore::Pushed> ServerCore::Push(const ps::Push& push) { return impl_->Push(push); }
 void ServerCore::WhenDurable(std::uint64_t record, std::function<void(const Status&)> done) {
   impl_->WhenDurable(record, std::move(done));
 }

@@ -99,6 +99,8 @@ class ServerCore {
   Result<Pushed> Push(std::span<const std::byte> message, bool dense_is_finite = false);
   // The same without a copy: keeps the memory and leaves other, of any length, in its place.
   Result<Pushed> Push(MessageBytes& message, bool dense_is_finite = false);
+  // Of a trainer in this process: a message is only made where one has to be kept.
+  Result<Pushed> Push(const ps::Push& push);
   // Calls `done` once, when the record is durable or never will be.
   void WhenDurable(std::uint64_t record, std::function<void(const Status&)> done);
 

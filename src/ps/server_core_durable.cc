@@ -37,7 +37,7 @@ void ServerCore::Impl::Adopt(ServerState state) {
 
 Result<std::uint64_t> ServerCore::Impl::Log(ChangeType type, std::span<const std::byte> payload,
                                             const SharedMessage& owner) {
-  if (log_ == nullptr || options_.wal == Wal::kOff) return std::uint64_t{0};
+  if (!Logs()) return std::uint64_t{0};
   log_bytes_ += payload.size() + kRecordOverhead;
   return log_->Append(type, payload, owner);
 }

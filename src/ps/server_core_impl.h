@@ -30,6 +30,7 @@ class ServerCore::Impl {
   Status Configure(const JobSpec& spec);
   Status Initialise(std::span<const float> dense);
   Result<Pushed> Push(MessageBytes& message, bool dense_is_finite);
+  Result<Pushed> Push(const ps::Push& push);
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
                           const DenseCopied& copied);
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
@@ -52,7 +53,8 @@ class ServerCore::Impl {
 
   Result<ServerValues*> Configured() const;
   Result<ServerValues*> Ready() const;
-  Result<Pushed> PushShared(const SharedMessage& message, bool dense_is_finite);
+  // `message`: what `push` points into; null where nobody keeps it.
+  Result<Pushed> PushOnce(ps::Push push, const SharedMessage& message, bool dense_is_finite);
   Result<Change> Plan(ServerValues& values, const ps::Push& push, const SharedMessage& message)
       PACELINE_REQUIRES(writer_);
   Result<std::uint64_t> PlanAndLog(ServerValues& values, const ps::Push& push,
@@ -68,6 +70,7 @@ class ServerCore::Impl {
   ServerValuesOptions ValuesOptions() const;
   void Adopt(ServerState state) PACELINE_REQUIRES(writer_);
   // Returns the record's number; 0 without a log.
+  bool Logs() const { return log_ != nullptr && options_.wal != Wal::kOff; }
   Result<std::uint64_t> Log(ChangeType type, std::span<const std::byte> payload,
                             const SharedMessage& owner = nullptr) PACELINE_REQUIRES(writer_);
   std::uint64_t LastRecord() const PACELINE_REQUIRES(writer_) {

@@ -17,7 +17,7 @@ namespace {
 Status Protocol(const std::string& why) { return Status::Error(Code::kProtocol, why); }
 
 Status CheckFinite(std::span<const float> values, const std::string& whose) {
-  if (std::isfinite(kernel::SquaredNorm(values))) return {};
+  if (kernel::AllFinite(values)) return {};
   return Status::Error(Code::kInvalidArgument,
                        fmt::format("a push with a number that is not finite: {}", whose));
 }
