@@ -13,12 +13,12 @@ constexpr std::byte kUntouched{0xEE};
 constexpr std::size_t kLong = std::size_t{1} << 30;  // goes past the cache
 
 TEST(CopyTest, CopiesEveryByteAndNoOtherAtAnyAlignment) {
-  for (const std::size_t bytes : {0, 1, 63, 1'024, 1'025, 2'111, 100'001}) {
-    for (const std::size_t to_offset : {0, 1, 16, 63}) {
-      for (const std::size_t from_offset : {0, 7, 48}) {
+  for (const std::size_t bytes : {0U, 1U, 63U, 1'024U, 1'025U, 2'111U, 100'001U}) {
+    for (const std::size_t to_offset : {0U, 1U, 16U, 63U}) {
+      for (const std::size_t from_offset : {0U, 7U, 48U}) {
         std::vector<std::byte> from(from_offset + bytes), to(to_offset + bytes + 1);
         for (std::size_t i = 0; i < bytes; ++i) {
-          from[from_offset + i] = static_cast<std::byte>(i * 7 + i / 256);
+          from[from_offset + i] = static_cast<std::byte>((i * 7 + i / 256) % 256);
         }
         const auto source = std::span(from).subspan(from_offset);
         std::vector<std::byte> expected(to_offset + bytes + 1, kUntouched);

@@ -63,7 +63,7 @@ std::vector<DenseStore::Piece> DenseStore::CutPieces() const {
 }
 
 // The caller waits, and trainers that are applied together wait too: cores are free.
-void DenseStore::ForAllPieces(const PieceWork& work) const {
+void DenseStore::ForAllPieces(Planes& planes, const PieceWork& work) const {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t threads =
       std::clamp<std::size_t>(pieces_.size() / kPiecesOfThread, 1, std::min(cores, kMostThreads));
@@ -71,9 +71,9 @@ void DenseStore::ForAllPieces(const PieceWork& work) const {
   std::vector<std::jthread> others;
   for (std::size_t begin = each; begin < pieces_.size(); begin += each) {
     const auto pieces = std::span(pieces_).subspan(begin, std::min(each, pieces_.size() - begin));
-    others.push_back(StartThread("dense-step", [&work, pieces] { work(pieces); }));
+    others.push_back(StartThread("dense-step", [&, pieces] { work(pieces, planes); }));
   }
-  work(std::span(pieces_).first(std::min(each, pieces_.size())));
+  work(std::span(pieces_).first(std::min(each, pieces_.size())), planes);
 }
 
 std::size_t DenseStore::MemoryBytes() const {
@@ -104,8 +104,7 @@ void DenseStore::ApplySum(std::span<const std::span<const float>> gradients, flo
                           std::span<float> before) {
   const MutexLock lock(mutex_);
   const std::uint64_t step = ++steps_;
-  Planes& planes = planes_;
-  ForAllPieces([&, step](std::span<const Piece> pieces) {
+  ForAllPieces(planes_, [&, step](std::span<const Piece> pieces, Planes& planes) {
     TreeAdder adder;
     std::vector<float> sum(kPieceFloats);
     std::vector<std::span<const float>> parts(gradients.size());
@@ -130,8 +129,7 @@ void DenseStore::ApplyOne(std::span<const float> gradient, float learning_rate) 
   const MutexLock lock(mutex_);
   const std::uint64_t step = ++steps_;
   const auto trainers = static_cast<float>(std::max<std::uint64_t>(1, trainers_));
-  Planes& planes = planes_;
-  ForAllPieces([&, step](std::span<const Piece> pieces) {
+  ForAllPieces(planes_, [&, step](std::span<const Piece> pieces, Planes& planes) {
     for (const Piece& piece : pieces) {
       if (IsParameter(piece.range->kind)) {
         StepPiece(piece, gradient.subspan(piece.begin, piece.count), learning_rate, step, planes);

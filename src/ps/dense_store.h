@@ -76,9 +76,10 @@ class DenseStore {
   using Planes = std::vector<std::vector<float>>;
 
   std::vector<Piece> CutPieces() const;
-  // Calls `work` for pieces that are all of them together, in several threads when they are many.
-  using PieceWork = std::function<void(std::span<const Piece> pieces)>;
-  void ForAllPieces(const PieceWork& work) const;
+  // Calls `work` for pieces that are all of them together, in several threads when they are many,
+  // with planes that nobody else uses meanwhile.
+  using PieceWork = std::function<void(std::span<const Piece> pieces, Planes& planes)>;
+  void ForAllPieces(Planes& planes, const PieceWork& work) const;
   static void StepPiece(const Piece& piece, std::span<const float> gradient, float learning_rate,
                         std::uint64_t step, Planes& planes);
 

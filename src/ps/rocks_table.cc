@@ -53,7 +53,8 @@ class RocksTable final : public StripedTable {
 
   Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick) override;
   Result<std::uint64_t> Erase(std::span<const std::int64_t> ids) override;
-  Status ForEachRow(const Visitor& visit) override;
+  Status ForEachRow(const RowVisitor& visit) override;
+  Result<std::unique_ptr<FrozenRows>> Freeze() override;
   Status Restore(const TableRow& row) override;
   std::uint64_t Size() const override;
   std::size_t MemoryBytes() const override;
@@ -81,6 +82,8 @@ class RocksTable final : public StripedTable {
   Result<bool> EraseRow(Rows& rows, const Item& item);
   Result<bool> EraseIfUntouched(std::int64_t id, std::uint32_t tick);
   Status CheckStored(const rocksdb::Slice& value) const;
+  Result<TableRow> RowAt(const rocksdb::Iterator& at, std::span<float> floats) const;
+  class Frozen;
 
   const std::size_t row_bytes_;
   rocksdb::WriteOptions write_options_;
@@ -210,24 +213,49 @@ Status RocksTable::WriteChanged() {
   return {};
 }
 
-Status RocksTable::ForEachRow(const Visitor& visit) {
-  PACELINE_TRY(WriteChanged());
-  std::vector<float> row(format().floats());  // aligned, which a value in the database need not be
-  rocksdb::ReadOptions options;
-  options.fill_cache = false;
-  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(options));
-  for (at->SeekToFirst(); at->Valid(); at->Next()) {
-    std::int64_t id = 0;
-    if (at->key().size() != sizeof(id)) {
-      return Status::Error(Code::kDisk, db_->GetName() + ": a key that is not an id");
-    }
-    std::memcpy(&id, at->key().data(), sizeof(id));
-    PACELINE_TRY(CheckStored(at->value()));
-    std::memcpy(row.data(), at->value().data(), row_bytes_);
-    PACELINE_TRY(visit(format().View(id, row.data())));
+Result<TableRow> RocksTable::RowAt(const rocksdb::Iterator& at, std::span<float> floats) const {
+  std::int64_t id = 0;
+  if (at.key().size() != sizeof(id)) {
+    return Status::Error(Code::kDisk, db_->GetName() + ": a key that is not an id");
   }
-  if (!at->status().ok()) return DiskError(at->status(), "reading all rows");
-  return {};
+  std::memcpy(&id, at.key().data(), sizeof(id));
+  PACELINE_TRY(CheckStored(at.value()));
+  std::memcpy(floats.data(), at.value().data(), row_bytes_);
+  return format().View(id, floats.data());
+}
+
+// An iterator sees the database as it was when it was made.
+class RocksTable::Frozen final : public FrozenRows {
+ public:
+  explicit Frozen(const RocksTable& table) : table_(table) {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    at_.reset(table_.db_->NewIterator(options));
+  }
+
+  Status ForEachRow(const RowVisitor& visit) override {
+    std::vector<float> floats(table_.format().floats());  // aligned, unlike those in the database
+    for (at_->SeekToFirst(); at_->Valid(); at_->Next()) {
+      PACELINE_ASSIGN(const TableRow row, table_.RowAt(*at_, floats));
+      PACELINE_TRY(visit(row));
+    }
+    if (!at_->status().ok()) return DiskError(at_->status(), "reading all rows");
+    return {};
+  }
+
+ private:
+  const RocksTable& table_;
+  std::unique_ptr<rocksdb::Iterator> at_;
+};
+
+Result<std::unique_ptr<FrozenRows>> RocksTable::Freeze() {
+  PACELINE_TRY(WriteChanged());
+  return std::unique_ptr<FrozenRows>(std::make_unique<Frozen>(*this));
+}
+
+Status RocksTable::ForEachRow(const RowVisitor& visit) {
+  PACELINE_ASSIGN(const auto rows, Freeze());
+  return rows->ForEachRow(visit);
 }
 
 Result<bool> RocksTable::EraseIfUntouched(std::int64_t id, std::uint32_t tick) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 namespace paceline::ps {
@@ -129,6 +130,11 @@ void RowStore::PrefetchRow(std::uint64_t hash) const {
 }
 
 std::vector<RowStore::RowNumber> RowStore::Rows() const {
+  if (size_ == used_records_) {  // nothing is erased
+    std::vector<RowNumber> all(size_);
+    std::iota(all.begin(), all.end(), RowNumber{0});
+    return all;
+  }
   std::vector<RowNumber> rows;
   rows.reserve(size_);
   for (const std::uint32_t slot : slots_) {

@@ -54,6 +54,8 @@ class RowStore {
   std::vector<RowNumber> Rows() const;
 
   std::size_t size() const { return size_; }
+  // Numbers of rows are below it, also of those that were erased.
+  RowNumber record_count() const { return used_records_; }
   std::size_t MemoryBytes() const;
 
  private:

@@ -114,8 +114,8 @@ class ServerCore {
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
 
-  // Makes everything durable that was pushed so far, and the log short. Pushes wait while dense
-  // floats are copied, and until the rows of tables are written.
+  // Makes everything durable that was pushed so far, and the log short. Pushes wait only while
+  // dense floats are copied and the cache of a table on disk is written out.
   Status Snapshot();
   bool WantsSnapshot() const;
 

@@ -162,7 +162,6 @@ Status ServerCore::Impl::ReplayPush(std::span<const std::byte> payload) {
   return Apply(*values, push, change);
 }
 
-// Rows are not copied, so pushes wait until those of tables are written. Dense floats are.
 Status ServerCore::Impl::Snapshot() {
   const MutexLock one(snapshotting_);
   Frozen frozen;
@@ -170,7 +169,6 @@ Status ServerCore::Impl::Snapshot() {
     const MutexLock writing(writer_);
     if (log_ == nullptr || Configured().status().code() == Code::kUnavailable) return {};
     PACELINE_ASSIGN(frozen, Freeze());
-    if (!frozen.values->spec().tables.empty()) return WriteFrozen(frozen);
   }
   return WriteFrozen(frozen);
 }
@@ -180,6 +178,10 @@ Result<ServerCore::Impl::Frozen> ServerCore::Impl::Freeze() {
   Frozen frozen;
   PACELINE_ASSIGN(frozen.values, Configured());
   frozen.dense = frozen.values->dense().Copy();
+  for (std::size_t i = 0; i < frozen.values->spec().tables.size(); ++i) {
+    PACELINE_ASSIGN(auto table, frozen.values->table(i).Freeze());
+    frozen.tables.push_back(std::move(table));
+  }
   frozen.rounds = rounds_;
   {
     const MutexLock lock(state_);
@@ -195,6 +197,7 @@ Status ServerCore::Impl::WriteFrozen(const Frozen& frozen) {
   disk::FileSystem& fs = *options_.file_system;
   PACELINE_TRY(WriteSnapshot(fs, options_.folder, frozen.segment,
                              {.values = *frozen.values,
+                              .tables = frozen.tables,
                               .dense = frozen.dense,
                               .initialised = frozen.initialised,
                               .progress = frozen.progress,

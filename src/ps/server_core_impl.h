@@ -84,6 +84,7 @@ class ServerCore::Impl {
   // What a snapshot has.
   struct Frozen {
     ServerValues* values = nullptr;
+    std::vector<std::unique_ptr<FrozenRows>> tables;
     DenseCopy dense;
     bool initialised = false;
     Progress progress{0};

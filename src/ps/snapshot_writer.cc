@@ -81,7 +81,7 @@ Status WriteDense(ChangeFile& file, const DenseCopy& dense) {
   return {};
 }
 
-Status WriteRows(ChangeFile& file, std::uint32_t number, Table& table) {
+Status WriteRows(ChangeFile& file, std::uint32_t number, FrozenRows& frozen) {
   wire::ByteWriter rows;
   std::size_t bytes = 0;
   const auto flush = [&] {
@@ -92,7 +92,7 @@ Status WriteRows(ChangeFile& file, std::uint32_t number, Table& table) {
     bytes = 0;
     return file.Append(ChangeType::kRows, writer.Take());
   };
-  PACELINE_TRY(table.ForEachRow([&](const TableRow& row) {
+  PACELINE_TRY(frozen.ForEachRow([&](const TableRow& row) {
     rows.Number(static_cast<std::uint64_t>(row.id));
     rows.Number(row.tick);
     rows.Bytes(std::as_bytes(row.values));
@@ -107,8 +107,8 @@ Status WriteAll(disk::WritableFile& out, std::uint64_t number, const SnapshotCon
   ChangeFile file(out, number);
   PACELINE_TRY(WriteHead(file, content));
   PACELINE_TRY(WriteDense(file, content.dense));
-  for (std::uint32_t table = 0; table < content.values.spec().tables.size(); ++table) {
-    PACELINE_TRY(WriteRows(file, table, content.values.table(table)));
+  for (std::uint32_t table = 0; table < content.tables.size(); ++table) {
+    PACELINE_TRY(WriteRows(file, table, *content.tables[table]));
   }
   PACELINE_TRY(content.rounds.ForEach([&](std::span<const std::byte> message) {
     return file.Append(ChangeType::kWaiting, message);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,9 +21,10 @@ std::string SnapshotPath(const std::string& folder, std::uint64_t number);
 // Removes the snapshots before `number` and what crashes left behind.
 Status RemoveSnapshotsBefore(disk::FileSystem& fs, const std::string& folder, std::uint64_t number);
 
-// What a snapshot is written from. Nobody changes tables meanwhile, but pulls may make rows.
+// What a snapshot is written from.
 struct SnapshotContent {
-  ServerValues& values;  // the job and its tables
+  const ServerValues& values;  // only its options and job: the values go on
+  std::span<const std::unique_ptr<FrozenRows>> tables;
   const DenseCopy& dense;
   bool initialised = false;
   const Progress& progress;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
+
 namespace paceline::ps {
 namespace {
 
@@ -27,7 +29,7 @@ Status FullStripe() {
 SparseTable::SparseTable(const TableOptions& options) : StripedTable(options) {
   for (std::size_t i = 0; i < options.stripes; ++i) {
     stripes_.push_back(std::make_unique<Stripe>(
-        Rows{.store = RowStore(format().floats()), .counter = NewCounter()}));
+        Rows{.store = RowStore(format().floats()), .counter = NewCounter(), .old = {}}));
   }
 }
 
@@ -56,12 +58,24 @@ Status SparseTable::ForRowsOfStripe(Rows& rows, std::span<const Item> items, Acc
       }
       number = store.Insert(item.hash, item.id);
       if (number == RowStore::kNoRow) return FullStripe();
+      if (rows.old) rows.old->Inserted(number);
       format().Initialise(item.id, store.Floats(number));
     }
+    const bool changes =
+        access == Access::kChange || (access == Access::kRead && format().remembers_touch());
+    if (rows.old && changes) rows.old->BeforeChange(store, number);
     if (access != Access::kPeek) format().SetTick(tick(), store.Floats(number));
     use(item, store.Floats(number));
   }
   return {};
+}
+
+bool SparseTable::EraseRow(Rows& rows, std::uint64_t hash, std::int64_t id) {
+  if (rows.old) {
+    const RowStore::RowNumber number = rows.store.Find(hash, id);
+    if (number != RowStore::kNoRow) rows.old->BeforeChange(rows.store, number);
+  }
+  return rows.store.Erase(hash, id);
 }
 
 Result<std::uint64_t> SparseTable::Erase(std::span<const std::int64_t> ids) {
@@ -72,7 +86,7 @@ Result<std::uint64_t> SparseTable::Erase(std::span<const std::int64_t> ids) {
     Stripe& stripe = *stripes_[i];
     MutexLock lock(stripe.mutex);
     for (const StripeGroups::Item& item : groups.Of(i)) {
-      if (stripe.rows.store.Erase(item.hash, item.id)) ++erased;
+      if (EraseRow(stripe.rows, item.hash, item.id)) ++erased;
     }
   }
   return erased;
@@ -87,34 +101,92 @@ Result<std::uint64_t> SparseTable::EvictUntouchedSince(std::uint32_t tick) {
     for (const RowStore::RowNumber row : store.Rows()) {
       if (format().Tick(store.Floats(row)) >= tick) continue;
       const std::int64_t id = store.IdOf(row);
-      store.Erase(HashId(id), id);
+      EraseRow(stripe->rows, HashId(id), id);
       ++evicted;
     }
   }
   return evicted;
 }
 
-Status SparseTable::ForEachRow(const Visitor& visit) {
-  std::vector<std::int64_t> ids;
-  std::vector<float> floats;
+Status SparseTable::Visit(const Copied& copied, const RowVisitor& visit) const {
+  for (std::size_t i = 0; i < copied.ids.size(); ++i) {
+    PACELINE_TRY(visit(format().View(copied.ids[i], &copied.floats[i * format().floats()])));
+  }
+  return {};
+}
+
+void SparseTable::Copied::Reserve(std::size_t rows, std::size_t floats_per_row) {
+  ids.clear();
+  floats.clear();
+  ids.reserve(rows);
+  floats.reserve(rows * floats_per_row);
+}
+
+void SparseTable::Copied::Add(std::int64_t id, std::span<const float> row) {
+  ids.push_back(id);
+  floats.insert(floats.end(), row.begin(), row.end());
+}
+
+Status SparseTable::ForEachRow(const RowVisitor& visit) {
+  const std::size_t floats = format().floats();
+  Copied copied;
   for (const auto& stripe : stripes_) {
-    ids.clear();
-    floats.clear();
     {
       MutexLock lock(stripe->mutex);
       const RowStore& store = stripe->rows.store;
-      ids.reserve(store.size());
-      floats.reserve(store.size() * format().floats());
+      copied.Reserve(store.size(), floats);
       for (const RowStore::RowNumber row : store.Rows()) {
-        ids.push_back(store.IdOf(row));
-        floats.insert(floats.end(), store.Floats(row), store.Floats(row) + format().floats());
+        copied.Add(store.IdOf(row), {store.Floats(row), floats});
       }
     }
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      PACELINE_TRY(visit(format().View(ids[i], floats.data() + i * format().floats())));
-    }
+    PACELINE_TRY(Visit(copied, visit));
   }
   return {};
+}
+
+class SparseTable::Frozen final : public FrozenRows {
+ public:
+  explicit Frozen(SparseTable& table) : table_(table) {
+    for (const auto& stripe : table_.stripes_) {
+      MutexLock lock(stripe->mutex);
+      PACELINE_CHECK(!stripe->rows.old, "a table is frozen once at a time");
+      stripe->rows.old.emplace(stripe->rows.store, table_.format().floats());
+    }
+  }
+  ~Frozen() override {
+    for (const auto& stripe : table_.stripes_) {
+      MutexLock lock(stripe->mutex);
+      stripe->rows.old.reset();
+    }
+  }
+  Frozen(const Frozen&) = delete;
+  Frozen& operator=(const Frozen&) = delete;
+
+  Status ForEachRow(const RowVisitor& visit) override {
+    const std::size_t floats = table_.format().floats();
+    Copied copied;
+    for (const auto& stripe : table_.stripes_) {
+      {
+        MutexLock lock(stripe->mutex);
+        Rows& rows = stripe->rows;
+        PACELINE_CHECK(rows.old.has_value(), "rows of then are visited once");
+        copied.Reserve(rows.store.size(), floats);
+        rows.old->ForEach(rows.store, [&](std::int64_t id, const float* row) {
+          copied.Add(id, {row, floats});
+        });
+        rows.old.reset();
+      }
+      PACELINE_TRY(table_.Visit(copied, visit));
+    }
+    return {};
+  }
+
+ private:
+  SparseTable& table_;
+};
+
+Result<std::unique_ptr<FrozenRows>> SparseTable::Freeze() {
+  return std::unique_ptr<FrozenRows>(std::make_unique<Frozen>(*this));
 }
 
 Status SparseTable::Restore(const TableRow& row) {
@@ -124,8 +196,11 @@ Status SparseTable::Restore(const TableRow& row) {
   MutexLock lock(stripe.mutex);
   RowStore& store = stripe.rows.store;
   RowStore::RowNumber number = store.Find(hash, row.id);
-  if (number == RowStore::kNoRow) number = store.Insert(hash, row.id);
+  const bool is_new = number == RowStore::kNoRow;
+  if (is_new) number = store.Insert(hash, row.id);
   if (number == RowStore::kNoRow) return FullStripe();
+  if (stripe.rows.old && is_new) stripe.rows.old->Inserted(number);
+  if (stripe.rows.old) stripe.rows.old->BeforeChange(store, number);
   format().Assign(row, store.Floats(number));
   return {};
 }
@@ -144,6 +219,7 @@ std::size_t SparseTable::MemoryBytes() const {
   for (const auto& stripe : stripes_) {
     MutexLock lock(stripe->mutex);
     bytes += stripe->rows.store.MemoryBytes() + stripe->rows.counter.MemoryBytes();
+    if (stripe->rows.old) bytes += stripe->rows.old->MemoryBytes();
   }
   return bytes;
 }

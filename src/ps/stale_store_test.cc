@@ -35,7 +35,7 @@ class Gate final : public Store {
   explicit Gate(ServerCore& core) : store_(core) {}
 
   void Close() { Set(true, {}); }
-  void Open() { Set(false, {}); }
+  void Reopen() { Set(false, {}); }
   void Fail() { Set(false, Status::Error(Code::kTimeout, "server 0 stays away")); }
 
   Result<PullAnswer> Pull(const PullRequest& request) override {
@@ -82,7 +82,7 @@ class StaleStoreTest : public ::testing::Test {
     gate_ = gate.get();
     store_.emplace(std::move(gate), StaleStore::Options{.job = Job(), .patience = 1ms});
   }
-  ~StaleStoreTest() override { gate_->Open(); }
+  ~StaleStoreTest() override { gate_->Reopen(); }
 
   struct Values {
     std::vector<float> rows, dense;
@@ -128,7 +128,7 @@ TEST_F(StaleStoreTest, AServerThatIsAwayIsRemembered) {
   EXPECT_EQ(stale, before);
   EXPECT_GE(store_->stale_pulls(), 1U);
   EXPECT_EQ(Pull({2, 1}).value().dense, before.dense);
-  gate_->Open();
+  gate_->Reopen();
   const Values after = PullFresh({1, 2});
   EXPECT_EQ(after.dense, (std::vector<float>{0.5F, 1.5F, 2.5F}));
   EXPECT_EQ(after.rows[0], before.rows[0] - 0.5F);
@@ -139,7 +139,7 @@ TEST_F(StaleStoreTest, ARowThatWasNeverPulledHasItsFirstValue) {
   PullFresh({1});
   gate_->Close();
   const Values stale = Pull({7}).value();
-  gate_->Open();
+  gate_->Reopen();
   EXPECT_EQ(stale.rows, PullFresh({7}).rows);
   EXPECT_NE(stale.rows, (std::vector<float>{0, 0}));
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -64,6 +65,18 @@ struct TableRow {
   std::span<const float> state;
 };
 
+using RowVisitor = std::function<Status(const TableRow&)>;
+
+// The rows of a table as they were at one moment, while the table goes on. At most one at a time,
+// and not longer than the table.
+class FrozenRows {
+ public:
+  virtual ~FrozenRows() = default;
+  // Visits each row once, without a lock, in no particular order. Ends with the first error. Once:
+  // what was visited is forgotten.
+  virtual Status ForEachRow(const RowVisitor& visit) = 0;
+};
+
 // The rows of one sparse table that one server keeps. Thread-safe: calls that touch the same row
 // happen one after the other, each row's part of a call as a whole. Spans belong to the caller and
 // are free after the call. Does not know other servers, messages or clocks.
@@ -100,8 +113,10 @@ class Table {
 
   // Visits each row once, without a lock, in no particular order, as it was at one moment of the
   // call. Rows that are made or removed meanwhile may be missed. Ends with the first error.
-  using Visitor = std::function<Status(const TableRow&)>;
-  virtual Status ForEachRow(const Visitor& visit) = 0;
+  virtual Status ForEachRow(const RowVisitor& visit) = 0;
+
+  // The rows of now, for snapshots. Pushes and pulls go on; nobody pushes during this call.
+  virtual Result<std::unique_ptr<FrozenRows>> Freeze() = 0;
 
   // Puts a row back as ForEachRow() gave it, in place of what is there. Admission does not apply.
   virtual Status Restore(const TableRow& row) = 0;

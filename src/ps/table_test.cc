@@ -73,9 +73,10 @@ class TableTest : public ::testing::TestWithParam<Kind> {
                      options.init_range, values);
     return values;
   }
-  static std::map<std::int64_t, StoredRow> AllRows(Table& table) {
+  template <typename Source>
+  static std::map<std::int64_t, StoredRow> AllRows(Source& source) {
     std::map<std::int64_t, StoredRow> rows;
-    EXPECT_THAT(table.ForEachRow([&](const TableRow& row) -> Status {
+    EXPECT_THAT(source.ForEachRow([&](const TableRow& row) -> Status {
       StoredRow copy{.tick = row.tick,
                      .values = {row.values.begin(), row.values.end()},
                      .state = {row.state.begin(), row.state.end()}};
@@ -363,6 +364,35 @@ TEST_P(TableTest, ARestoredTableGoesOnLikeTheOriginal) {
     ASSERT_THAT(table->Push(ids, gradients, 0.1F), IsOk());
   }
   EXPECT_EQ(AllRows(*second), AllRows(*first));
+}
+
+TEST_P(TableTest, FrozenRowsAreThoseOfThenWhateverHappens) {
+  TableOptions options = Options();
+  options.last_touch = LastTouch::kRemember;
+  const auto table = Open(options);
+  ASSERT_NE(table, nullptr);
+  const auto ids = Range(0, 40);
+  Pull(*table, ids);
+  const std::vector<std::int64_t> erased{3, 17};
+  ASSERT_EQ(*table->Erase(erased), 2U);  // two places are free
+  const auto then = AllRows(*table);
+  ASSERT_EQ(then.size(), 38U);
+
+  auto frozen = table->Freeze();
+  ASSERT_THAT(frozen, IsOk());
+  table->SetTick(5);
+  Pull(*table, Range(20, 30));
+  const std::vector<float> ones(60, 1.0F);
+  ASSERT_THAT(table->Push(Range(0, 20), ones, 0.5F), IsOk());  // 3 and 17 are made again
+  ASSERT_THAT(table->Push(Range(0, 20), ones, 0.5F), IsOk());
+  ASSERT_EQ(*table->Erase(Range(25, 35)), 10U);
+  Pull(*table, Range(100, 120));  // some in places of erased rows
+  const auto now = AllRows(*table);
+
+  EXPECT_EQ(AllRows(**frozen), then);
+  EXPECT_EQ(AllRows(*table), now);
+  frozen->reset();
+  EXPECT_THAT(table->Freeze(), IsOk());  // and may be frozen again
 }
 
 TEST_P(TableTest, AVisitorsErrorEndsTheVisit) {
