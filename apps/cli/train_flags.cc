@@ -33,7 +33,8 @@ void AddModelAndData(CLI::App& app, TrainConfig& config) {
                     "Folder that keeps the index of JPEG and tar files (default: .paceline in the "
                     "folder of --data)");
   group->add_option("--image-size", config.image_size,
-                    "Height and width of images (default: the model's; few models take others)");
+                    "Height and width of images (default: the model's, of MODEL.pt 32; few models "
+                    "of the catalogue take others)");
   group->add_option("--train-samples", config.train_samples, "Size of the synthetic training set");
   group->add_option("--eval-samples", config.eval_samples,
                     "Held-out samples to evaluate on (default: 2000 synthetic, else all)");
@@ -67,6 +68,8 @@ void AddOwnModel(CLI::App& app, TrainConfig& config) {
                     "safetensors file with the first parameters, under PyTorch's names");
   group->add_flag("--trust-model-files", config.trust_model_files,
                   "Train MODEL.pt, a TorchScript file; such a file is a program");
+  group->add_option("--classes", config.classes,
+                    "Of MODEL.pt: classes of the data; the model may have more");
   group->add_option("--loss", config.loss,
                     "Of MODEL.pt: cross-entropy, or mse of its output and its input");
   group->add_option("--worker-program", config.worker_program,

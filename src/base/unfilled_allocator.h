@@ -12,7 +12,7 @@ class UnfilledAllocator : public std::allocator<T> {
  public:
   template <typename U>
   struct rebind {  // NOLINT(readability-identifier-naming): the standard's name
-    using other = UnfilledAllocator<U>;
+    using other = UnfilledAllocator<U>;  // NOLINT(readability-identifier-naming)
   };
 
   template <typename U>

@@ -72,8 +72,10 @@ std::optional<double> AucOf(const Scores& scored) {
 
 // How many of the first words have all that are asked about.
 std::uint64_t WordsOf(std::span<const data::SimilarityPair> pairs) {
-  std::int32_t last = -1;
-  for (const auto& pair : pairs) last = std::max({last, pair.first, pair.second});
+  std::int64_t last = -1;
+  for (const auto& pair : pairs) {
+    last = std::max({last, std::int64_t{pair.first}, std::int64_t{pair.second}});
+  }
   return static_cast<std::uint64_t>(last + 1);
 }
 

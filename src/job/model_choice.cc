@@ -34,6 +34,9 @@ Result<model::ModelCard> ScriptCard(const TrainConfig& config) {
   }
   model::ModelCard card = PlainCard(config);
   card.source = config.model;
+  card.any_image_size = true;
+  card.classes = config.classes;
+  if (config.image_size > 0) card.input_shape = {3, config.image_size, config.image_size};
   if (config.loss == "mse") card.family = model::Family::kCompression;
   return card;
 }

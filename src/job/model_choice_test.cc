@@ -31,6 +31,12 @@ TEST(ChooseModel, TakesAScriptOnlyFromThoseWhoTrustIt) {
               StatusIs(Code::kInvalidArgument, HasSubstr("--trust-model-files")));
   config.trust_model_files = true;
   EXPECT_THAT(ChooseModel(config), IsOk());
+  config.image_size = 224;
+  config.classes = 1000;
+  const auto card = ChooseModel(config);
+  ASSERT_THAT(card, IsOk());
+  EXPECT_EQ(card->input_shape, (std::vector<std::int64_t>{3, 224, 224}));
+  EXPECT_EQ(card->classes, 1000);
 }
 
 TEST(ChooseModel, LeavesOtherNamesToAWorkerProgram) {

@@ -195,6 +195,7 @@ Status CheckRanges(const TrainConfig& config) {
   constexpr double kLarge = 1e6;
   constexpr std::uint64_t kMaxCount = 1'000'000'000'000;
   PACELINE_TRY(Within<std::int64_t>("--batch", config.batch, 1, kMany));
+  PACELINE_TRY(Within<std::int64_t>("--classes", config.classes, 1, kMany));
   PACELINE_TRY(Within<std::int64_t>("--workers", config.workers, 1, 4096));
   PACELINE_TRY(Within<std::int64_t>("--shards", config.shards, 1, 65'536));
   PACELINE_TRY(Within<std::int64_t>("--threads", config.threads, 1, 1024));
@@ -292,6 +293,7 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
       {"warmup-steps", std::to_string(warmup_steps)},
   };
   if (IsScript(model)) identity["loss"] = loss;
+  if (IsScript(model) && classes != 10) identity["classes"] = std::to_string(classes);
   if (image_size != 0) identity["image-size"] = std::to_string(image_size);
   if (lr_schedule == "step") {
     identity["lr-decay-every"] = std::to_string(lr_decay_every);
@@ -333,6 +335,7 @@ std::string ToToml(const TrainConfig& config) {
   if (!config.init_from.empty()) text("init-from", config.init_from);
   if (IsScript(config.model)) {
     text("loss", config.loss);
+    number("classes", config.classes);
     number("trust-model-files", config.trust_model_files);
   }
   if (!config.worker_program.empty()) text("worker-program", config.worker_program);

@@ -26,6 +26,7 @@ struct TrainConfig {
   std::int64_t prefetch = 2;             // steps prepared in advance
   std::string init_from;                 // safetensors file with the first parameters; empty: none
   std::string loss = "cross-entropy";    // of a TorchScript file; mse: the output is like the input
+  std::int64_t classes = 10;             // of a TorchScript file: of its data
   bool trust_model_files = false;        // a TorchScript file is a program
   std::string worker_program;            // trains instead of paceline-worker; empty: that one
   std::int64_t data_threads = 1;         // that prepare them

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
 #include "base/check.h"
 
 namespace paceline::kernel {
@@ -36,6 +40,16 @@ inline Vector Load(const float* from) {
   return vector;
 }
 
+// Rounded once. Asked for by name: whether a compiler fuses a product and a sum depends on what
+// lies between them, such as the checks of a sanitizer.
+inline Vector MultiplyAdd(float factor, Vector vector, Vector sum) {
+#if defined(__FMA__)
+  return _mm256_fmadd_ps(_mm256_set1_ps(factor), vector, sum);
+#else
+  return factor * vector + sum;
+#endif
+}
+
 inline void Store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof(vector)); }
 
 // How the left factor lies in memory: as rows, or as tiles of kTileRows floats for each k.
@@ -49,7 +63,7 @@ struct Tile {
 };
 
 // The loops over registers must vanish before the compiler decides where the sums live.
-template <Left kLeft, std::size_t Rows, std::size_t Vectors>
+template <Left Layout, std::size_t Rows, std::size_t Vectors>
 inline void SumTile(const Tile& tile, Vector (&sums)[Rows][Vectors]) {
   Vector held[Rows][Vectors] = {};
   const float* left = tile.left;
@@ -61,11 +75,13 @@ inline void SumTile(const Tile& tile, Vector (&sums)[Rows][Vectors]) {
     for (std::size_t v = 0; v < Vectors; ++v) factors[v] = Load(right + v * kFloats);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < Rows; ++r) {
-      const float factor = left[kLeft == Left::kRows ? r * tile.step : r];
+      const float factor = left[Layout == Left::kRows ? r * tile.step : r];
 #pragma GCC unroll 8
-      for (std::size_t v = 0; v < Vectors; ++v) held[r][v] += factor * factors[v];
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        held[r][v] = MultiplyAdd(factor, factors[v], held[r][v]);
+      }
     }
-    left += kLeft == Left::kRows ? 1 : kTileRows;
+    left += Layout == Left::kRows ? 1 : kTileRows;
     right += kTileColumns;
   }
 #pragma GCC unroll 8
@@ -84,7 +100,7 @@ struct Target {
   float scale;
 };
 
-template <Left kLeft, std::size_t Rows, std::size_t Vectors>
+template <Left Layout, std::size_t Rows, std::size_t Vectors>
 [[gnu::noinline]] void MultiplyTile(const Tile& tile, const Target& target) {
   // The result of a large product is in no near cache; it arrives while the sums grow.
   for (std::size_t r = 0; r < Rows; ++r) {
@@ -92,7 +108,7 @@ template <Left kLeft, std::size_t Rows, std::size_t Vectors>
     __builtin_prefetch(target.first + r * target.step + target.columns - 1, 1);
   }
   Vector sums[Rows][Vectors];
-  SumTile<kLeft>(tile, sums);
+  SumTile<Layout>(tile, sums);
   const bool add = target.into == Into::kAdd;
   if (target.columns == Vectors * kFloats) {
     for (std::size_t r = 0; r < Rows; ++r) {
@@ -113,15 +129,15 @@ template <Left kLeft, std::size_t Rows, std::size_t Vectors>
   }
 }
 
-template <Left kLeft, std::size_t Vectors>
+template <Left Layout, std::size_t Vectors>
 void MultiplyRows(std::size_t rows, const Tile& tile, const Target& target) {
   switch (rows) {
-    case 6: return MultiplyTile<kLeft, 6, Vectors>(tile, target);
-    case 5: return MultiplyTile<kLeft, 5, Vectors>(tile, target);
-    case 4: return MultiplyTile<kLeft, 4, Vectors>(tile, target);
-    case 3: return MultiplyTile<kLeft, 3, Vectors>(tile, target);
-    case 2: return MultiplyTile<kLeft, 2, Vectors>(tile, target);
-    default: return MultiplyTile<kLeft, 1, Vectors>(tile, target);
+    case 6: return MultiplyTile<Layout, 6, Vectors>(tile, target);
+    case 5: return MultiplyTile<Layout, 5, Vectors>(tile, target);
+    case 4: return MultiplyTile<Layout, 4, Vectors>(tile, target);
+    case 3: return MultiplyTile<Layout, 3, Vectors>(tile, target);
+    case 2: return MultiplyTile<Layout, 2, Vectors>(tile, target);
+    default: return MultiplyTile<Layout, 1, Vectors>(tile, target);
   }
 }
 
@@ -210,16 +226,16 @@ void PackLeft(const LeftPart& part, std::size_t tile_step, float* packed) {
 }
 
 // So many rows of the left factor with one panel.
-template <Left kLeft>
+template <Left Layout>
 void MultiplyPanel(std::size_t rows, Tile tile, Target target) {
   for (std::size_t r = 0; r < rows; r += kTileRows) {
     const std::size_t count = std::min(kTileRows, rows - r);
     if (target.columns <= kFloats) {
-      MultiplyRows<kLeft, 1>(count, tile, target);
+      MultiplyRows<Layout, 1>(count, tile, target);
     } else {
-      MultiplyRows<kLeft, 2>(count, tile, target);
+      MultiplyRows<Layout, 2>(count, tile, target);
     }
-    tile.left += kLeft == Left::kRows ? kTileRows * tile.step : tile.step;
+    tile.left += Layout == Left::kRows ? kTileRows * tile.step : tile.step;
     target.first += kTileRows * target.step;
   }
 }
@@ -241,16 +257,16 @@ struct Block {
   std::size_t inner, columns;
 };
 
-template <Left kLeft>
+template <Left Layout>
 void MultiplyBlock(std::size_t rows, const MatrixView& left, const Block& block,
                    const Target& whole) {
   constexpr std::size_t kMaxTile = kTileRows * kMaxPackedBlock + kPackedGap;
-  alignas(64) float packed[kLeft == Left::kPacked ? kMaxPackedTiles * kMaxTile : 1];
-  constexpr std::size_t kAtOnce = kLeft == Left::kPacked ? kMaxPackedTiles * kTileRows : kMaxRows;
+  alignas(64) float packed[Layout == Left::kPacked ? kMaxPackedTiles * kMaxTile : 1];
+  constexpr std::size_t kAtOnce = Layout == Left::kPacked ? kMaxPackedTiles * kTileRows : kMaxRows;
   for (std::size_t r = 0; r < rows; r += kAtOnce) {
     const std::size_t count = std::min(kAtOnce, rows - r);
     Tile tile{block.left + r * left.row_step, left.row_step, block.panels, block.inner};
-    if (kLeft == Left::kPacked) {
+    if (Layout == Left::kPacked) {
       const std::size_t tile_step = kTileRows * block.inner + kPackedGap;
       PackLeft({tile.left, left.column_step, count, block.inner}, tile_step, packed);
       tile.left = packed;
@@ -260,18 +276,18 @@ void MultiplyBlock(std::size_t rows, const MatrixView& left, const Block& block,
     target.first += r * whole.step;
     for (std::size_t c = 0; c < block.columns; c += kTileColumns) {
       target.columns = std::min(kTileColumns, block.columns - c);
-      MultiplyPanel<kLeft>(count, tile, target);
+      MultiplyPanel<Layout>(count, tile, target);
       tile.right += block.inner * kTileColumns;
       target.first += kTileColumns;
     }
   }
 }
 
-template <Left kLeft>
+template <Left Layout>
 void MultiplyAll(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
                  Target whole) {
   alignas(64) float panels[kMaxPanels * kTileColumns * kMaxBlock];
-  const std::size_t most = kLeft == Left::kPacked ? kMaxPackedBlock : kMaxBlock;
+  const std::size_t most = Layout == Left::kPacked ? kMaxPackedBlock : kMaxBlock;
   const std::size_t length = PartOf(shape.inner, most);
   for (std::size_t k = 0; k < shape.inner; k += length) {
     Block block{left.values.data() + k * left.column_step, panels,
@@ -285,7 +301,7 @@ void MultiplyAll(const ProductShape& shape, const MatrixView& left, const Matrix
       }
       Target target = whole;
       target.first += c;
-      MultiplyBlock<kLeft>(shape.rows, left, block, target);
+      MultiplyBlock<Layout>(shape.rows, left, block, target);
     }
     whole.into = Into::kAdd;
   }

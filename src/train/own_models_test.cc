@@ -143,7 +143,7 @@ std::string SaveScript(const TempDir& dir, std::int64_t inputs) {
 
 TEST(Script, IsANetworkWithItsParameters) {
   const TempDir dir;
-  const auto model = LoadScript(SaveScript(dir, 12), "cross-entropy", {3, 2, 2});
+  const auto model = LoadScript(SaveScript(dir, 12), "cross-entropy", {3, 2, 2}, 3);
   ASSERT_THAT(model, IsOk());
   const auto trainer = Trainer::Create(*model, {}, SystemClock()).value();
   EXPECT_THAT(Names(trainer->params()), ElementsAre("weight", "bias"));
@@ -157,14 +157,16 @@ TEST(Script, WhatDoesNotFitIsSaidInOneLine) {
   const TempDir dir;
   const std::string path = SaveScript(dir, 12);
   const auto expect = [&](const std::string& file, const char* loss,
-                          std::vector<std::int64_t> shape, const char* why) {
-    const auto model = LoadScript(file, loss, shape);
+                          std::vector<std::int64_t> shape, const char* why,
+                          std::int64_t classes = 3) {
+    const auto model = LoadScript(file, loss, shape, classes);
     EXPECT_THAT(model, StatusIs(Code::kInvalidArgument, HasSubstr(why)));
     EXPECT_THAT(model.status().message(), HasSubstr(file));
     EXPECT_EQ(model.status().message().find('\n'), std::string::npos);
   };
   expect(path, "mse", {3, 2, 2}, "shape of the input");
   expect(path, "cross-entropy", {3, 4, 4}, "mat1 and mat2 shapes");
+  expect(path, "cross-entropy", {3, 2, 2}, "it has 3 outputs for 4 classes", 4);
   std::ofstream(dir / "broken.pt") << "not a zip archive";
   expect(dir / "broken.pt", "cross-entropy", {3, 2, 2}, "torch");
 }

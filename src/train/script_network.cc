@@ -36,7 +36,8 @@ class ScriptNetwork final : public Network {
 
 // What the network makes of one sample decides what can be wanted of it.
 Result<std::shared_ptr<const Objective>> ChooseObjective(Network& network, const std::string& loss,
-                                                         std::vector<std::int64_t> shape) {
+                                                         std::vector<std::int64_t> shape,
+                                                         std::int64_t classes) {
   const torch::NoGradGuard no_grad;
   shape.insert(shape.begin(), 2);  // batch norm may want more than one
   const torch::Tensor output = network.Forward({torch::zeros(shape)}, {})[0];
@@ -55,17 +56,24 @@ Result<std::shared_ptr<const Objective>> ChooseObjective(Network& network, const
                                      "output has {} dimensions",
                                      output.dim()));
   }
+  if (output.size(1) < classes) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("it has {} outputs for {} classes; --classes says how many the "
+                    "data have",
+                    output.size(1), classes));
+  }
   return std::shared_ptr<const Objective>(std::make_shared<Classification>(output.size(1)));
 }
 
 }  // namespace
 
 Result<BuiltModel> LoadScript(const std::string& path, const std::string& loss,
-                              const std::vector<std::int64_t>& input_shape) {
+                              const std::vector<std::int64_t>& input_shape, std::int64_t classes) {
   auto built = TorchGuard([&]() -> Result<BuiltModel> {
     BuiltModel model;
     model.network = std::make_shared<ScriptNetwork>(torch::jit::load(path));
-    PACELINE_ASSIGN(model.objective, ChooseObjective(*model.network, loss, input_shape));
+    PACELINE_ASSIGN(model.objective, ChooseObjective(*model.network, loss, input_shape, classes));
     return model;
   });
   if (built.ok()) return built;

@@ -37,7 +37,7 @@ Result<BuiltModel> BuildModel(const job::TrainConfig& config) {
     return BuildModel(config.model, config.seed, config.label_smoothing);
   }
   PACELINE_ASSIGN(const model::ModelCard card, job::ChooseModel(config));
-  return LoadScript(config.model, config.loss, card.input_shape);
+  return LoadScript(config.model, config.loss, card.input_shape, card.classes);
 }
 
 Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed,
