@@ -200,6 +200,8 @@ class Export {
       if (!there) break;
       folders_.push_back(folder);
     }
+    PACELINE_ASSIGN(const bool has_run, fs_.Exists(run_));
+    if (!has_run) return Status::Error(Code::kNotFound, fmt::format("there is no run {}", run_));
     if (folders_.empty()) {
       return Status::Error(Code::kNotFound,
                            fmt::format("no {}: only runs with parameter servers and runs of models "

@@ -186,6 +186,9 @@ TEST_F(ServerExportTest, TextHasWordsWhereTheRunHasAVocabulary) {
 
 TEST_F(ServerExportTest, WhatCannotBeExportedIsSaid) {
   EXPECT_THAT(ExportParameters(fs_, run_, out_, ExportFormat::kText),
+              StatusIs(Code::kNotFound, HasSubstr("there is no run " + run_)));
+  std::filesystem::create_directories(run_);
+  EXPECT_THAT(ExportParameters(fs_, run_, out_, ExportFormat::kText),
               StatusIs(Code::kNotFound, HasSubstr("server-0")));
   Leave(2, /*stopped=*/false);
   EXPECT_THAT(ExportParameters(fs_, run_, out_, ExportFormat::kText),
