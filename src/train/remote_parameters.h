@@ -68,7 +68,10 @@ class RemoteParameters {
   // than the gradient of a step. An error is returned by Exchange().
   void HandIn(Step step, double learning_rate, std::span<const float> gradient);
   // The step has failed: what was handed in of it does not count.
-  void Abandon() { open_.reset(); }
+  void Abandon() {
+    open_.reset();
+    hand_in_failed_ = {};
+  }
 
   // Hands in the gradient and statistics of a step and takes the parameters for the next one.
   // Without samples only the step counts. Sends all of `gradient` unless all of it was handed in
