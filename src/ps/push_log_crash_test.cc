@@ -11,6 +11,7 @@
 
 #include "disk/faulty_file_system.h"
 #include "ps/push_log.h"
+#include "testing/sanitized.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
 #include "wire/bytes.h"
@@ -22,12 +23,6 @@ using Action = disk::FaultPlan::Action;
 using testing::IsOk;
 
 constexpr std::uint64_t kRecords = 6;
-
-#if defined(__has_feature)
-constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
 
 // Appends records 1 to kRecords, and takes a snapshot after the third; counts those that are
 // durable in `acked`, and where a snapshot begins in `snapshot`.
@@ -56,7 +51,7 @@ Status Work(disk::FileSystem& fs, const std::string& folder, std::uint64_t* acke
 class PushLogCrashTest : public ::testing::TestWithParam<Action> {
  protected:
   void SetUp() override {
-    if (kThreadSanitizer)
+    if (testing::kThreadSanitizer)
       GTEST_SKIP() << "skipped: the thread sanitizer allows no thread after fork";
     void* const memory = ::mmap(nullptr, 2 * sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);

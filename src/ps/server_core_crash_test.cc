@@ -10,6 +10,7 @@
 
 #include "disk/faulty_file_system.h"
 #include "ps/core_test_util.h"
+#include "testing/sanitized.h"
 #include "testing/seed.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
@@ -21,12 +22,6 @@ using Action = disk::FaultPlan::Action;
 using testing::IsOk;
 
 constexpr std::uint64_t kPushes = 5;
-
-#if defined(__has_feature)
-constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
 
 MessageBytes Message(const JobSpec& spec, std::uint64_t batch) {
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 70, batch);
@@ -55,7 +50,7 @@ Status Work(disk::FileSystem& fs, const std::string& folder, const JobSpec& spec
 class ServerCoreCrashTest : public ::testing::TestWithParam<Action> {
  protected:
   void SetUp() override {
-    if (kThreadSanitizer) {
+    if (testing::kThreadSanitizer) {
       GTEST_SKIP() << "skipped: the thread sanitizer allows no thread after fork";
     }
     void* const memory = ::mmap(nullptr, sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
