@@ -116,7 +116,7 @@ TEST_F(ServersTest, ParametersAreExported) {
   EXPECT_EQ(done.state.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("wrote " + (dir_ / "out/model.safetensors")));
   ExpectError(RunPaceline({"export", run, "--out", dir_ / "out"}), 2, "is there already");
-  ExpectError(RunPaceline({"export", dir_ / "none", "--out", dir_ / "out"}), 2, "server-0");
+  ExpectError(RunPaceline({"export", dir_ / "none", "--out", dir_ / "out"}), 2, "there is no run");
   const CommandResult local =
       RunPaceline({"train", "ctr-dnn-small", "--steps", "5", "--run", dir_ / "local"});
   ASSERT_EQ(local.state.code, 0) << local.err;
