@@ -184,18 +184,34 @@ void AddServers(CLI::App& app, TrainConfig& config) {
   HideZeroDefaults(*group);
 }
 
+void AddTables(CLI::App& app, TrainConfig& config) {
+  const auto group = app.add_option_group("Tables (one value, or TABLE=VALUE,...)");
+  group->add_option("--admit-count", config.admit_count,
+                    "An id gets a row with its push number N; before, it keeps its first values "
+                    "(default: 1)");
+  group->add_option("--admit-probability", config.admit_probability,
+                    "A share of all ids, chosen by hash, gets rows (default: 1)");
+  group->add_option("--evict-after", config.evict_after,
+                    "Rows are removed that got no push for N rounds (default: never)");
+  group->add_option("--table-optimizer", config.table_optimizer,
+                    "sgd, adam, adamw, adagrad or ftrl for rows of tables (default: --optimizer)");
+  group->add_option("--table-lr-scale", config.table_lr_scale,
+                    "Factor on the learning rate of rows (default: 1)");
+}
+
 void AddOptimizer(CLI::App& app, TrainConfig& config) {
   const auto group = app.add_option_group("Optimizer");
   group->add_option("--optimizer", config.optimizer,
-                    "sgd, adam, adamw, adagrad, lars or lamb (default: the model's)");
+                    "sgd, adam, adamw, adagrad, ftrl, lars or lamb (default: the model's)");
   group->add_option("--lr", config.lr, "Learning rate (default: the model's)");
   group->add_option("--momentum", config.momentum, "For sgd and lars (default: the model's, or 0)");
   group->add_option("--beta1", config.beta1,
                     "For adam, adamw and lamb (default: the model's, or 0.9)");
   group->add_option("--beta2", config.beta2, "Likewise (default: the model's, or 0.999)");
   group->add_option("--epsilon", config.epsilon,
-                    "For all but sgd (default: the model's, or the optimizer's)");
+                    "For all but sgd and ftrl (default: the model's, or the optimizer's)");
   group->add_option("--trust-coefficient", config.trust_coefficient, "For lars");
+  group->add_option("--ftrl-l1", config.ftrl_l1, "L1 penalty of ftrl: weights below it are 0");
   group->add_option("--weight-decay", config.weight_decay,
                     "L2 penalty; adamw and lamb: decoupled from the gradient (default: the "
                     "model's, or 0)");
@@ -271,6 +287,7 @@ Result<TrainRequest> ParseOnce(const std::vector<std::string>& arguments) {
   AddGroup(app, request.config);
   AddElastic(app, request.config);
   AddServers(app, request.config);
+  AddTables(app, request.config);
   AddOptimizer(app, request.config);
   AddRecords(app, request.config);
   app.set_config("--config", "", "TOML file with any of these flags; flags win")

@@ -137,7 +137,7 @@ TEST(ParseTrainArguments, TheRecordedConfigReadsBackUnchanged) {
 TEST(ParseTrainArguments, TheFlagsOfRecipesReadBackUnchanged) {
   const auto original = ParseTrainArguments(
       {"vgg16-small", "--beta1=0.8", "--beta2=0.98", "--epsilon=1e-09", "--trust-coefficient=0.02",
-       "--decay-exclude=norm-bias,*.bn?.*", "--label-smoothing=0.1", "--ema=0.99",
+       "--ftrl-l1=0.5", "--decay-exclude=norm-bias,*.bn?.*", "--label-smoothing=0.1", "--ema=0.99",
        "--loss-scale=1024", "--lr-power=3", "--patience=4", "--keep-best"});
   ASSERT_THAT(original, IsOk());
   EXPECT_EQ(original->config.decay_exclude, "norm-bias,*.bn?.*");
@@ -174,6 +174,16 @@ TEST(ParseTrainArguments, TheFlagsOfServersReadBackUnchanged) {
                                              "--server-timeout",
                                              "1.5",
                                              "--pull-ahead",
+                                             "--admit-count",
+                                             "embedding=2",
+                                             "--admit-probability",
+                                             "other=0.5",
+                                             "--evict-after",
+                                             "100",
+                                             "--table-optimizer",
+                                             "sgd,embedding=adam",
+                                             "--table-lr-scale",
+                                             "0.5",
                                              "--server-away",
                                              "stale"});
   ASSERT_THAT(original, IsOk());

@@ -12,16 +12,29 @@ namespace paceline::cli {
 
 namespace {
 
-Status Export(const std::string& run, const std::string& out, const std::string& format_name) {
-  PACELINE_ASSIGN(const job::ExportFormat format, job::ParseExportFormat(format_name));
+struct ExportRequest {
+  std::string run, out, format = "safetensors";
+  bool ema = false;
+};
+
+Status Export(const ExportRequest& request) {
+  PACELINE_ASSIGN(const job::ExportFormat format, job::ParseExportFormat(request.format));
   disk::PosixFileSystem files;
-  PACELINE_ASSIGN(const bool checkpoints, job::HasCheckpoints(files, run));
+  PACELINE_ASSIGN(const bool checkpoints, job::HasCheckpoints(files, request.run));
   if (checkpoints && format != job::ExportFormat::kSafetensors) {
     return Status::Error(Code::kInvalidArgument, "--format text is for tables; this run has none");
   }
+  if (!checkpoints && request.ema) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("--ema: {} has no checkpoints of workers, and so no average of parameters",
+                    request.run));
+  }
   PACELINE_ASSIGN(const job::ExportSummary done,
-                  checkpoints ? job::ExportCheckpoint(files, run, out)
-                              : job::ExportParameters(files, run, out, format));
+                  checkpoints ? job::ExportCheckpoint(
+                                    files, request.run, request.out,
+                                    request.ema ? job::Average::kExport : job::Average::kLeaveOut)
+                              : job::ExportParameters(files, request.run, request.out, format));
   for (const auto& table : done.tables) {
     fmt::print("table {}: {} rows of {}\n", table.name, table.rows, table.dim);
   }
@@ -39,17 +52,19 @@ int RunExport(const std::vector<std::string>& arguments) {
       "was stopped; it stays as it is (docs/own-models.md, docs/parameter-server.md).",
       "paceline export");
   app.option_defaults()->always_capture_default();
-  std::string run, out, format = "safetensors";
-  app.add_option("run", run, "Run directory")->required();
-  app.add_option("--out", out, "Directory for the files; made if need be")->required();
-  app.add_option("--format", format,
+  ExportRequest request;
+  app.add_option("run", request.run, "Run directory")->required();
+  app.add_option("--out", request.out, "Directory for the files; made if need be")->required();
+  app.add_flag("--ema", request.ema,
+               "Also ema.safetensors: the average of the parameters of a run with --ema");
+  app.add_option("--format", request.format,
                  "safetensors (model.safetensors: dense tensors, and of each table NAME.ids and "
                  "NAME.values) or text (NAME.txt: 'rows dim', then 'id v1 v2 ...' in each line)");
   app.footer(
       "Exit codes: 0 written, 2 no such run or files are there already, 13 not stopped properly or "
       "damaged, 16 disk, 18 the run is alive; docs/errors.md explains each.");
   if (const auto exit = ParseArguments(app, arguments)) return *exit;
-  const Status done = Export(run, out, format);
+  const Status done = Export(request);
   return done.ok() ? 0 : Fail(app.get_name(), done);
 }
 

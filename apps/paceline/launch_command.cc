@@ -176,10 +176,11 @@ Result<std::map<std::string, std::string>> RemoteEnvironment(
     }
     exported[name] = value;
   }
-  auto environment = job::WorkerEnvironment([&](const char* name) {
+  const auto get = [&](const char* name) {
     const auto found = exported.find(name);
     return found == exported.end() ? nullptr : found->second.c_str();
-  });
+  };
+  auto environment = job::WorkerEnvironment(get, job::WorkerHost::kOther);
   environment.merge(exported);
   return environment;
 }

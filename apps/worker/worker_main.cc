@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -22,6 +24,7 @@
 #include "disk/file_system.h"
 #include "job/group.h"
 #include "job/launch_environment.h"
+#include "job/lease_taker.h"
 #include "job/machine.h"
 #include "job/model_choice.h"
 #include "job/placement.h"
@@ -30,6 +33,7 @@
 #include "job/server_access.h"
 #include "job/stop_signal.h"
 #include "job/training_group.h"
+#include "job/worker_environment.h"
 #include "net/loop.h"
 #include "train/step_server.h"
 #include "train/training_run.h"
@@ -131,7 +135,7 @@ Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const OwnMo
   disk::FaultyFileSystem file_system(posix, faults.file_system);
   job::Trace trace;
   // In an elastic run anybody may come to lead, and show where the run is.
-  const bool shows = !config.quiet && (rank == Rank(0) || groups.elastic != nullptr);
+  const bool shows = !config.quiet && (rank == Rank(0) || config.Elastic());
   train::RunEnvironment environment{
       .clock = SystemClock(),
       .file_system = file_system,
@@ -156,6 +160,13 @@ Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const OwnMo
     environment.rank = rank.value();
     environment.connect_servers = [&](const ps::JobSpec& job) {
       return job::ConnectToServers(loop, config, *groups.servers, job, ::getenv);
+    };
+  }
+  if (groups.servers != nullptr && config.Elastic()) {
+    environment.join_lender = [&](const std::string& fingerprint, std::uint64_t samples) {
+      return job::JoinLender(config, *groups.servers,
+                             {.fingerprint = fingerprint, .samples = samples}, environment.clock,
+                             ::getenv);
     };
   }
   PACELINE_ASSIGN(auto run, train::TrainingRun::Open(config, environment));
@@ -190,15 +201,15 @@ Result<Outcome> Train(job::TrainConfig& config, const std::vector<OwnModel>& all
   job::InstallStopSignals();
   ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
   train::SetTorchThreads(static_cast<int>(config.threads));
-  if (config.Elastic()) {
-    PACELINE_ASSIGN(const auto group,
-                    job::JoinElasticGroup(config, launch, card, SystemClock(), ::getenv));
-    return RunWorker(config, launch.rank, own, {.elastic = group.get()});
-  }
   if (config.strategy == "ps") {
     auto outcome = RunWorker(config, launch.rank, own, {.servers = &launch});
     if (!outcome.ok()) return outcome.status().Wrap(fmt::format("trainer {}", launch.rank.value()));
     return outcome;
+  }
+  if (config.Elastic()) {
+    PACELINE_ASSIGN(const auto group,
+                    job::JoinElasticGroup(config, launch, card, SystemClock(), ::getenv));
+    return RunWorker(config, launch.rank, own, {.elastic = group.get()});
   }
   if (config.strategy == "local") return RunWorker(config, launch.rank, own, {});
   return TrainInGroup(config, launch, card, own);
@@ -274,12 +285,26 @@ int Main(const std::vector<std::string>& arguments, const std::vector<OwnModel>&
   return help ? 0 : 2;
 }
 
+// What `paceline` starts has its environment. A worker of mpirun, srun or ssh has not, and would
+// compute with other BLAS kernels, so with other bits and more slowly: it starts itself again. If
+// that fails it goes on as it is.
+void StartAgainForBlas(char** argv) {
+  const auto missing = job::WorkerEnvironment(::getenv);
+  if (!missing.contains("OPENBLAS_CORETYPE")) return;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return;
+  for (const auto& [name, value] : missing) ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  ::execv(program.c_str(), argv);
+}
+
 }  // namespace
 }  // namespace paceline::cli
 
 namespace paceline {
 
 int WorkerMain(int argc, char** argv, const std::vector<OwnModel>& own) {
+  cli::StartAgainForBlas(argv);
   return cli::Main({argv + 1, argv + argc}, own);
 }
 

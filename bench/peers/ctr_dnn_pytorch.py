@@ -4,18 +4,13 @@
 import argparse
 import json
 import math
-import os
 import resource
 import subprocess
 import sys
 import time
 
-# As in pytorch_image.py: freed memory stays in the process; glibc reads these only at its start.
-MALLOC = {
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "8589934592",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
+import peer_environment
+
 POOL = 65_536  # synthetic samples kept in memory
 DENSE, SLOTS, ROWS, DIM, WIDTH = 13, 26, 1_000_001, 10, 400
 
@@ -141,8 +136,7 @@ def serve(torch, arguments):
 
 def main():
     arguments = parse_arguments()
-    if arguments.malloc == "tuned" and any(os.environ.get(k) != v for k, v in MALLOC.items()):
-        os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **MALLOC})
+    peer_environment.start_again(arguments.malloc)
     try:
         import torch
     except ImportError as error:

@@ -9,13 +9,8 @@ import subprocess
 import sys
 import time
 
-# Freed activations stay in the process instead of going back to the kernel after every step, and
-# are backed by huge pages: glibc reads both only at start, hence the exec below.
-MALLOC = {
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "8589934592",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
+import peer_environment
+
 POOL = 2048  # synthetic images kept in memory; contents do not change the speed
 MODELS = ["vgg16", "vgg16-small", "resnet50", "resnet50-small", "se-resnet50", "se-resnet50-small",
           "mobilenet-v2", "mobilenet-v2-small"]
@@ -91,15 +86,18 @@ class Trainer:
 
     def run(self, steps):
         start = time.perf_counter()
+        times = [start]
         for _ in range(steps):
             images, labels = self.next_batch()
             self.optimizer.zero_grad(set_to_none=self.set_to_none)
             loss = self.torch.nn.functional.cross_entropy(self.model(images), labels)
             loss.backward()
             self.optimizer.step()
+            times.append(time.perf_counter())
         value = loss.item()
         return {"seconds": time.perf_counter() - start, "samples": steps * self.batch,
-                "loss": value if value == value and abs(value) != float("inf") else None}
+                "loss": value if value == value and abs(value) != float("inf") else None,
+                "step_seconds": [after - before for before, after in zip(times, times[1:])]}
 
 
 def version(torch):
@@ -137,8 +135,7 @@ def answer(torch, arguments, trainer, tensors):
 
 def main():
     arguments = parse_arguments()
-    if arguments.malloc == "tuned" and any(os.environ.get(k) != v for k, v in MALLOC.items()):
-        os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **MALLOC})
+    peer_environment.start_again(arguments.malloc)
     try:
         import torch
     except ImportError as error:

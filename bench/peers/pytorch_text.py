@@ -3,10 +3,10 @@
 
 import argparse
 import math
-import os
 import sys
 import time
 
+import peer_environment
 import pytorch_image as shared
 
 SIZES = {  # width, inner, heads, layers, dropout, vocabulary, positions, length of a sample
@@ -216,20 +216,22 @@ class Trainer:
 
     def run(self, steps):
         start = time.perf_counter()
+        times = [start]
         for _ in range(steps):
             self.optimizer.zero_grad(set_to_none=True)
             loss = self.model(*self.next_batch())
             loss.backward()
             self.optimizer.step()
+            times.append(time.perf_counter())
         value = loss.item()
         return {"seconds": time.perf_counter() - start, "samples": steps * self.batch,
-                "loss": value if math.isfinite(value) else None}
+                "loss": value if math.isfinite(value) else None,
+                "step_seconds": [after - before for before, after in zip(times, times[1:])]}
 
 
 def main():
     arguments = parse_arguments()
-    if arguments.malloc == "tuned" and any(os.environ.get(k) != v for k, v in shared.MALLOC.items()):
-        os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **shared.MALLOC})
+    peer_environment.start_again(arguments.malloc)
     try:
         import torch
     except ImportError as error:

@@ -8,4 +8,7 @@ namespace paceline {
 // FMA on x86-64. Whoever trains asks before the first of them.
 Status CheckCpu();
 
+// The parts of AVX-512 that servers have had since it came to them: F, BW, CD, DQ and VL.
+bool HasAvx512();
+
 }  // namespace paceline

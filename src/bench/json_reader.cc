@@ -101,6 +101,10 @@ std::vector<double> JsonReader::Numbers(const char* name) {
   return numbers;
 }
 
+std::vector<double> JsonReader::OptionalNumbers(const char* name) {
+  return Find(node_, name) == nullptr ? std::vector<double>() : Numbers(name);
+}
+
 std::vector<std::int64_t> JsonReader::Integers(const char* name) {
   std::vector<std::int64_t> integers;
   const Json* value = Find(node_, name);

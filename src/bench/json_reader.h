@@ -25,6 +25,7 @@ class JsonReader {
   bool Flag(const char* name);
   std::string Text(const char* name);
   std::vector<double> Numbers(const char* name);
+  std::vector<double> OptionalNumbers(const char* name);  // absent: none
   std::vector<std::int64_t> Integers(const char* name);
   std::vector<std::string> Texts(const char* name);
   JsonReader Object(const char* name);

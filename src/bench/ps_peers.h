@@ -13,21 +13,19 @@ namespace paceline::bench {
 
 // Other programs that move bytes over loopback. kNotFound: not installed here.
 
-// A unary call of gRPC with bytes as they are (bench/peers/grpc_unary.cc), between two processes.
-// Thread-compatible.
+// A unary call of gRPC (bench/peers/grpc_unary.cc), between two processes. Thread-compatible.
 class GrpcPeer {
  public:
   // `program` is grpc_unary; a call carries `bytes`.
   static Result<GrpcPeer> Start(const std::string& program, std::size_t bytes);
 
-  // Seconds of one call.
-  Result<double> Push() { return Call("push"); }
-  Result<double> Pull() { return Call("pull"); }
+  // Seconds of one call: "push" or "pull" with bytes as they are, "push message" or "pull message"
+  // with a message of protocol buffers that has them in a field.
+  Result<double> Call(const std::string& what);
 
  private:
   GrpcPeer(Subprocess server, Subprocess client)
       : server_(std::move(server)), client_(std::move(client)) {}
-  Result<double> Call(const std::string& what);
 
   Subprocess server_, client_;
 };
@@ -40,10 +38,10 @@ class IperfPeer {
   Result<double> BytesPerSecond();
 
  private:
-  IperfPeer(Subprocess server, std::uint16_t port) : server_(std::move(server)), port_(port) {}
+  IperfPeer(Subprocess server, Subprocess clients)
+      : server_(std::move(server)), clients_(std::move(clients)) {}
 
-  Subprocess server_;
-  std::uint16_t port_ = 0;
+  Subprocess server_, clients_;
 };
 
 }  // namespace paceline::bench

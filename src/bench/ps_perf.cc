@@ -235,8 +235,13 @@ class PsPerf {
     Add("bound", "tcp loopback", dense, [&] { return bounds.Tcp(); });
     Add("bound", "sgd", dense, [&] { return Result<double>(bounds.Optimizer()); });
     if (peers.grpc) {
-      Add(kPushName, "gRPC", dense, [&] { return peers.grpc->Push(); });
-      Add(kPullName, "gRPC", dense, [&] { return peers.grpc->Pull(); });
+      for (const auto& [way, suffix] :
+           {std::pair(kGrpc, ""), std::pair(kGrpcMessage, " message")}) {
+        Add(kPushName, way, dense,
+            [&, what = fmt::format("push{}", suffix)] { return peers.grpc->Call(what); });
+        Add(kPullName, way, dense,
+            [&, what = fmt::format("pull{}", suffix)] { return peers.grpc->Call(what); });
+      }
     }
     if (peers.iperf) {
       Add("bound", "iperf3", dense, [&, dense]() -> Result<double> {

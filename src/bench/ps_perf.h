@@ -27,19 +27,23 @@ struct PsPerfConfig {
 // kInvalidArgument names what cannot work.
 Status Validate(const PsPerfConfig& config);
 
+// Unary calls with bytes as they are, and with a message of protocol buffers that has them in a
+// field.
+inline constexpr char kGrpc[] = "gRPC", kGrpcMessage[] = "gRPC message";
+
 // One thing that was measured; element i of `seconds` is round i, of the slowest trainer.
 struct PsMeasure {
-  std::string what;  // "dense push"
-  std::string way;   // "shared memory", "tcp", "gRPC"; of a bound: "memcpy", "tcp loopback", "sgd",
-                     // "iperf3" (as long as it takes for so many bytes)
+  std::string what;       // "dense push"
+  std::string way;        // "shared memory", "tcp", kGrpc, kGrpcMessage; of a bound: "memcpy",
+                          // "tcp loopback", "sgd", "iperf3" (as long as it takes for so many bytes)
   std::size_t bytes = 0;  // of all trainers together; 0: a latency
   std::vector<double> seconds;
 };
 
 // `--json` prints: version, name "perf ps", start_unix, args, commit, dirty, machine{...},
 // config{...}, warnings[text], skipped[text], results[{what, way, bytes|null, seconds[] (one per
-// round), median, mad, gb_per_second|null, of_bound, of_bound_and_sgd, of_iperf3, times_grpc: null
-// or {median, mad} of the ratios of speeds in each round}].
+// round), median, mad, gb_per_second|null, of_bound, of_bound_and_sgd, of_iperf3, times_grpc,
+// times_grpc_message: null or {median, mad} of the ratios of speeds in each round}].
 struct PsPerfResults {
   Provenance provenance;
   job::Machine machine;

@@ -77,17 +77,19 @@ std::optional<Summary> OfIperf(const PsPerfResults& results, const PsMeasure& me
   return PairedRatio(SecondsForAsMany(*iperf, measure), measure.seconds);
 }
 
-std::optional<Summary> TimesGrpc(const PsPerfResults& results, const PsMeasure& measure) {
-  const PsMeasure* grpc = Find(results, measure.what, "gRPC");
+template <const char* Way>
+std::optional<Summary> Times(const PsPerfResults& results, const PsMeasure& measure) {
+  const PsMeasure* grpc = Find(results, measure.what, Way);
   if (grpc == nullptr || grpc == &measure) return std::nullopt;
   return PairedRatio(SecondsForAsMany(*grpc, measure), measure.seconds);
 }
 
-constexpr std::array<Comparison, 4> kComparisons{
+constexpr std::array<Comparison, 5> kComparisons{
     {{"of_bound", "of the bound", false, OfBound},
      {"of_bound_and_sgd", "of bound + sgd", false, OfBoundAndSgd},
      {"of_iperf3", "of iperf3", false, OfIperf},
-     {"times_grpc", "times gRPC", true, TimesGrpc}}};
+     {"times_grpc", "times gRPC", true, Times<kGrpc>},
+     {"times_grpc_message", "times gRPC message", true, Times<kGrpcMessage>}}};
 
 std::string RatioText(const Comparison& comparison, const std::optional<Summary>& ratio) {
   if (!ratio) return "";

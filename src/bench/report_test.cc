@@ -111,6 +111,18 @@ TEST(Report, AResultWithoutMeasurementsIsStillAPage) {
   EXPECT_THAT(html, Not(HasSubstr("<svg")));
 }
 
+// The axis moves to the right when its figures need the room.
+TEST(Charts, TheFiguresOfAnAxisFitBesideIt) {
+  const auto left = [](double value) {
+    const Chart chart{.id = "c", .categories = {"a"}, .series = {{"one", {ChartValue{value}}}}};
+    const std::string svg = BarChartSvg(chart, ChartSize::kWide);
+    const std::string axis = "class=\"axis\" x1=\"";
+    return std::stod(svg.substr(svg.find(axis) + axis.size()));
+  };
+  EXPECT_EQ(left(4), left(40));
+  EXPECT_GT(left(18'520), left(40));
+}
+
 TEST(Charts, NameThemselvesAndDrawEveryValue) {
   const Chart chart{.id = "c",
                     .title = "T & co",

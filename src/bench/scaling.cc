@@ -212,6 +212,7 @@ Status Harness::Turn(Team* team, int steps) {
   runs.samples = timing.samples;
   runs.last_loss = timing.loss;
   runs.rank_seconds.push_back(std::move(timing.seconds));
+  runs.step_seconds.push_back(std::move(timing.step_seconds));
   return {};
 }
 

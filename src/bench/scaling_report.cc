@@ -39,18 +39,21 @@ std::vector<std::vector<std::string>> MakeRows(const ScalingResults& results) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (!Ran(results.systems[i])) continue;
     rows.push_back({SystemTitle(results.systems[i].info), FormatRate(cells[i].alone),
-                    FormatRate(cells[i].together), FormatEfficiency(cells[i].efficiency)});
+                    FormatRate(cells[i].together), FormatEfficiency(cells[i].efficiency),
+                    FormatEfficiency(cells[i].in_step)});
   }
   for (std::size_t i = 1; i < cells.size(); ++i) {
     if (!Ran(results.systems[i])) continue;
     rows.push_back(
         {fmt::format("{} / {}", results.systems[0].info.name, results.systems[i].info.name),
-         FormatRatio(cells[i].alone_speedup), FormatRatio(cells[i].together_speedup), ""});
+         FormatRatio(cells[i].alone_speedup), FormatRatio(cells[i].together_speedup), "", ""});
   }
   return rows;
 }
 
-std::vector<std::string> Header() { return {"samples/s", "alone", "together", "together / alone"}; }
+std::vector<std::string> Header() {
+  return {"samples/s", "alone", "together", "together / alone", "in step / alone"};
+}
 
 std::vector<Tile> MakeTiles(const ScalingResults& results, const Cells& cells) {
   std::vector<Tile> tiles;
@@ -130,7 +133,10 @@ PageSection MethodSection(const ScalingConfig& config) {
               "{} while the others wait blocked; the order flips from round to round. The command "
               "goes to all workers of a team before the first answer is read, and the time of a "
               "round is that of its slowest worker. Before the {} that count, each team warms up "
-              "with {}. Outliers are never removed.",
+              "with {}. Outliers are never removed. In step: the lone workers' own times, as if "
+              "each had waited for the slowest after every step; no synchronous training gets "
+              "above "
+              "that on a machine whose cores are not equally fast from step to step.",
               Plural(config.steps, "step"), Plural(config.rounds, "round"),
               Plural(config.warmup_steps, "step")))};
 }

@@ -1,6 +1,7 @@
 #include "bench/scaling_results.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,7 @@ Json ConfigJson(const ScalingConfig& config) {
 
 Json RunsJson(const TeamRuns& runs) {
   return {{"rank_seconds", runs.rank_seconds},
+          {"step_seconds", runs.step_seconds},
           {"samples", runs.samples},
           {"max_rss_bytes", runs.max_rss_bytes},
           {"last_loss", runs.last_loss ? Json(*runs.last_loss) : Json(nullptr)}};
@@ -58,7 +60,8 @@ Json CellsJson(const ScalingResults& results) {
                        {"together",
                         {{"samples_per_second", SummaryJson(cell.together)},
                          {"speedup", SummaryJson(cell.together_speedup)}}},
-                       {"efficiency", SummaryJson(cell.efficiency)}});
+                       {"efficiency", SummaryJson(cell.efficiency)},
+                       {"in_step", SummaryJson(cell.in_step)}});
   }
   return systems;
 }
@@ -104,6 +107,21 @@ std::vector<double> TeamRuns::SummedRates() const {
   return rates;
 }
 
+std::vector<double> TeamRuns::RatesInStep() const {
+  std::vector<double> rates;
+  for (const std::vector<std::vector<double>>& ranks : step_seconds) {
+    std::vector<double> slowest;
+    for (const std::vector<double>& steps : ranks) {
+      if (steps.empty()) return {};
+      slowest.resize(std::max(slowest.size(), steps.size()));
+      for (std::size_t i = 0; i < steps.size(); ++i) slowest[i] = std::max(slowest[i], steps[i]);
+    }
+    const double seconds = std::accumulate(slowest.begin(), slowest.end(), 0.0);
+    if (seconds > 0) rates.push_back(static_cast<double>(samples) / seconds);
+  }
+  return rates;
+}
+
 std::vector<ScalingCell> Summarize(const ScalingResults& results) {
   std::vector<ScalingCell> cells;
   for (std::size_t i = 0; i < results.systems.size(); ++i) {
@@ -113,6 +131,7 @@ std::vector<ScalingCell> Summarize(const ScalingResults& results) {
     cell.alone = OrNone(paceline::Summarize(alone));
     cell.together = OrNone(paceline::Summarize(together));
     cell.efficiency = OrNone(PairedRatio(together, alone));
+    cell.in_step = OrNone(PairedRatio(results.systems[i].alone.RatesInStep(), alone));
     if (i == 0) continue;
     const ScalingSystem& ours = results.systems[0];
     cell.alone_speedup = OrNone(PairedRatio(ours.alone.SummedRates(), alone));

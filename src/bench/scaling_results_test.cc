@@ -37,6 +37,9 @@ ScalingResults SampleScaling() {
   const auto even = [&](double seconds) {
     TeamRuns team = runs(seconds);
     team.rank_seconds = {{seconds, seconds}, {2 * seconds, 2 * seconds}, {seconds, seconds}};
+    const std::vector<double> first{seconds * 3 / 4, seconds / 4};
+    const std::vector<double> second{seconds / 2, seconds / 2};
+    team.step_seconds = {{first, second}, {first, second}, {first, second}};
     return team;
   };
   results.systems = {{.info = {.name = "Paceline", .version = "0.1.0", .params = 15'254'602},
@@ -56,6 +59,15 @@ TEST(ScalingSummary, LoneWorkersAreSummedTogetherTheSlowestDecides) {
   EXPECT_THAT(team.SummedRates(), ElementsAre(70, 135));
 }
 
+TEST(ScalingSummary, InStepTheSlowestOfEachStepDecides) {
+  TeamRuns team{.rank_seconds = {{3, 3}}, .samples = 240};
+  EXPECT_THAT(team.RatesInStep(), IsEmpty());
+  team.step_seconds = {{{1, 2}, {2, 1}}};
+  EXPECT_THAT(team.RatesInStep(), ElementsAre(60));
+  team.step_seconds = {{{1, 2}, {}}};
+  EXPECT_THAT(team.RatesInStep(), IsEmpty());
+}
+
 TEST(ScalingSummary, PairsTheRounds) {
   const auto cells = Summarize(SampleScaling());
   ASSERT_EQ(cells.size(), 2U);
@@ -63,6 +75,7 @@ TEST(ScalingSummary, PairsTheRounds) {
   EXPECT_DOUBLE_EQ(cells[0].alone->min, 30);
   EXPECT_DOUBLE_EQ(cells[0].together->median, 48);
   EXPECT_DOUBLE_EQ(cells[0].efficiency->median, 0.8);
+  EXPECT_DOUBLE_EQ(cells[0].in_step->median, 0.8);
   EXPECT_FALSE(cells[0].together_speedup);
   EXPECT_DOUBLE_EQ(cells[1].efficiency->median, 0.5);
   EXPECT_GT(cells[1].alone_speedup->median, 1);
@@ -91,6 +104,8 @@ TEST(ScalingJson, HoldsRawTimesAndTheSummary) {
   EXPECT_EQ(json["systems"][0]["alone"]["rank_seconds"][1], nlohmann::json({8, 8}));
   EXPECT_EQ(json["systems"][1]["together_name"], "DDP");
   EXPECT_EQ(json["summary"][0]["efficiency"]["median"], 0.8);
+  EXPECT_EQ(json["summary"][0]["in_step"]["median"], 0.8);
+  EXPECT_EQ(json["systems"][0]["alone"]["step_seconds"][0][0], nlohmann::json({3, 1}));
   EXPECT_EQ(json["summary"][1]["together"]["speedup"]["median"], 2);
   EXPECT_TRUE(json["summary"][0]["together"]["speedup"].is_null());
 }
@@ -121,9 +136,9 @@ TEST(ScalingTable, LooksLikeThis) {
       R"(vgg16 training; 2 workers of 1 thread on CPUs 0, 1, batch 64 each; median ± MAD of 3 rounds of 2 steps
 2 cores, load average 0.25 at the start
 
-samples/s                    alone        together   together / alone
-Paceline 0.1.0        60.00 ± 0.00    48.00 ± 0.00       80.0 ± 0.0 %
-PyTorch 1.13.1        48.00 ± 0.00    24.00 ± 0.00       50.0 ± 0.0 %
+samples/s                    alone        together   together / alone   in step / alone
+Paceline 0.1.0        60.00 ± 0.00    48.00 ± 0.00       80.0 ± 0.0 %      80.0 ± 0.0 %
+PyTorch 1.13.1        48.00 ± 0.00    24.00 ± 0.00       50.0 ± 0.0 %      80.0 ± 0.0 %
 Paceline / PyTorch   1.25 ± 0.00 ×   2.00 ± 0.00 ×
 )");
 }

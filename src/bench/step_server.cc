@@ -120,13 +120,18 @@ Result<StepTiming> StepServer::FinishRun(int steps, std::stop_token stop) {
   if (!parsed.ok()) return Explain(parsed.status(), command);
   const StepTiming timing{.seconds = parsed->Number("seconds"),
                           .samples = parsed->Integer("samples"),
-                          .loss = parsed->OptionalNumber("loss")};
+                          .loss = parsed->OptionalNumber("loss"),
+                          .step_seconds = parsed->OptionalNumbers("step_seconds")};
   if (!parsed->status().ok()) return Explain(parsed->status(), command);
   if (timing.seconds <= 0) return WrongAnswer(options_.name, "a step takes time", line);
   if (timing.samples != steps * info_.batch) {
     return WrongAnswer(options_.name,
                        fmt::format("{} steps of {} samples were asked for", steps, info_.batch),
                        line);
+  }
+  if (!timing.step_seconds.empty() &&
+      timing.step_seconds.size() != static_cast<std::size_t>(steps)) {
+    return WrongAnswer(options_.name, fmt::format("has not the times of {} steps", steps), line);
   }
   return timing;
 }

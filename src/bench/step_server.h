@@ -56,7 +56,8 @@ Status CheckTask(const StepTask& task, const ServerInfo& info);
 struct StepTiming {
   double seconds = 0;
   std::int64_t samples = 0;
-  std::optional<double> loss;  // none when it is not finite
+  std::optional<double> loss;        // none when it is not finite
+  std::vector<double> step_seconds;  // of each step; empty: a system that does not tell
 };
 
 // One training process that performs steps on command and waits, blocked on its stdin, in between.

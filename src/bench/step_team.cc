@@ -47,6 +47,7 @@ Result<TeamTiming> StepTeam::Run(int steps, const std::stop_token& stop) {
     const auto timing = servers_[rank].FinishRun(steps, stop);
     if (!timing.ok()) return OfRank(timing.status(), rank);
     team.seconds.push_back(timing->seconds);
+    team.step_seconds.push_back(timing->step_seconds);
     team.samples += timing->samples;
     if (rank == 0) team.loss = timing->loss;
   }

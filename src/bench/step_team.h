@@ -13,9 +13,10 @@ namespace paceline::bench {
 
 // The same steps on all ranks of a team.
 struct TeamTiming {
-  std::vector<double> seconds;  // of each rank
-  std::int64_t samples = 0;     // of all ranks
-  std::optional<double> loss;   // of rank 0
+  std::vector<double> seconds;                    // of each rank
+  std::vector<std::vector<double>> step_seconds;  // of each rank; see StepTiming
+  std::int64_t samples = 0;                       // of all ranks
+  std::optional<double> loss;                     // of rank 0
 
   // The team is done when its last rank is.
   double SlowestSeconds() const;

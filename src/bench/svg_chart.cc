@@ -124,13 +124,16 @@ double TickStep(double span, int count) {
 }
 
 std::string BarChartSvg(const Chart& chart, ChartSize size) {
-  const Geometry g = MakeGeometry(size);
+  Geometry g = MakeGeometry(size);
   const double height = g.narrow ? 300 : 360;
   const double base = height - g.bottom;
   const Range range = FindRange(chart, 0);
   const double step = TickStep(range.high, g.narrow ? 4 : 5);
   const double top_value = std::max(step, std::ceil(range.high / step) * step);
   const auto y_of = [&](double value) { return base - value / top_value * (base - g.top); };
+  // A digit is two thirds of the font's size wide at most.
+  const auto digits = static_cast<double>(FormatTick(top_value, step).size());
+  g.left = std::max(g.left, 8 + digits * g.font * 2 / 3);
 
   std::string svg = Open(chart, size, g.width, height);
   svg += Text(0, 14, chart.value_label, {"label", "start", g.font});

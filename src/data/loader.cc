@@ -40,7 +40,8 @@ std::uint64_t OwnedShards(const LoaderOptions& options) {
 
 std::uint64_t BatchCount(const algo::BatchPlan& plan, const LoaderOptions& options) {
   const std::uint64_t first = std::min(options.first_step.value(), plan.Steps());
-  return (plan.Steps() - first) * OwnedShards(options);
+  const std::uint64_t batches = (plan.Steps() - first) * OwnedShards(options);
+  return std::min(options.most, batches - std::min(options.skip, batches));
 }
 
 }  // namespace
@@ -104,8 +105,9 @@ bool BatchLoader::Claim(const std::stop_token& stop, std::uint64_t& sequence) {
 Status BatchLoader::Fill(const std::stop_token& stop, std::uint64_t sequence,
                          BatchBuffer& buffer) const {
   Batch& batch = buffer.batch;
-  batch.step = Step(options_.first_step.value() + sequence / owned_shards_);
-  batch.shard = ShardId(options_.first_shard.value() + sequence % owned_shards_);
+  const std::uint64_t number = options_.skip + sequence;
+  batch.step = Step(options_.first_step.value() + number / owned_shards_);
+  batch.shard = ShardId(options_.first_shard.value() + number % owned_shards_);
   const algo::PositionRange range = plan_.ShardRange(batch.step, batch.shard);
   batch.first_position = range.begin;
   batch.epoch = plan_.EpochOf(range.begin);
@@ -151,23 +153,45 @@ Result<const Batch*> BatchLoader::Next(std::stop_token stop) {
 }
 
 Result<EvalBatches> EvalBatches::Create(const BatchSource& source, std::size_t batch,
-                                        const EvalShare& share) {
+                                        const EvalShare& share, std::size_t ahead) {
   if (batch == 0) return Status::Error(Code::kInvalidArgument, "a batch of 0 samples");
-  return EvalBatches(source, batch, share);
+  return EvalBatches(source, batch, share, ahead);
 }
 
-Result<const Batch*> EvalBatches::Next() {
-  if (next_ >= source_->size()) return nullptr;
+void EvalBatches::Begin(Prepared& place) {
   const std::uint64_t rest = source_->size() - next_;
-  Batch& batch = buffer_.batch;
+  Batch& batch = place.buffer.batch;
   batch.step = Step(next_ / capacity_);
   batch.first_position = next_;
   batch.count = static_cast<std::size_t>(std::min<std::uint64_t>(capacity_, rest));
-  samples_.resize(batch.count);
-  for (std::size_t i = 0; i < batch.count; ++i) samples_[i] = {next_ + i, i};
-  PACELINE_TRY(source_->Fill({.samples = samples_, .step = batch.step}, buffer_));
+  place.samples.resize(batch.count);
+  for (std::size_t i = 0; i < batch.count; ++i) place.samples[i] = {next_ + i, i};
   next_ += capacity_ * stride_;
-  const Batch* lent = &batch;
+  const auto fill = [&source = *source_, &place] {
+    place.status =
+        source.Fill({.samples = place.samples, .step = place.buffer.batch.step}, place.buffer);
+  };
+  if (ahead_ == 0) {
+    fill();
+  } else {
+    place.thread = StartThread("eval-data", fill);
+  }
+}
+
+Result<const Batch*> EvalBatches::Next() {
+  // The memory of the one that comes back holds the last one that is begun.
+  std::unique_ptr<Prepared> free = std::move(lent_);
+  while (begun_.size() <= ahead_ && next_ < source_->size()) {
+    if (free == nullptr) free = std::make_unique<Prepared>();
+    Begin(*free);
+    begun_.push_back(std::exchange(free, nullptr));
+  }
+  if (begun_.empty()) return nullptr;
+  lent_ = std::move(begun_.front());
+  begun_.pop_front();
+  if (lent_->thread.joinable()) lent_->thread.join();
+  PACELINE_TRY(lent_->status);
+  const Batch* lent = &lent_->buffer.batch;
   return lent;
 }
 

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <stop_token>
 #include <thread>
@@ -21,6 +22,9 @@ struct LoaderOptions {
   ShardId end_shard;  // this worker owns [first_shard, end_shard); may be empty
   int threads = 1;
   int depth = 2;  // steps in memory, the one being used included
+  // Only a part: so many batches of the first step are left out, and at most so many delivered.
+  std::uint64_t skip = 0;
+  std::uint64_t most = ~std::uint64_t{0};
 };
 
 // Prepares batches ahead of training: one for each owned shard of each step, in order of (step,
@@ -84,27 +88,42 @@ struct EvalShare {
   std::uint64_t stride = 1;
 };
 
-// Goes through a held-out source once, in order of index, without threads and with nothing random.
-// Batches hold `batch` samples, the last one the rest; `step` numbers them.
+// Goes through a held-out source once, in order of index and with nothing random. Batches hold
+// `batch` samples, the last one the rest; `step` numbers them. With `ahead`, so many further ones
+// are prepared meanwhile, each by a thread of its own: the same bytes.
 // Thread-compatible; borrows the source.
 class EvalBatches {
  public:
   static Result<EvalBatches> Create(const BatchSource& source, std::size_t batch,
-                                    const EvalShare& share = {});
+                                    const EvalShare& share = {}, std::size_t ahead = 0);
 
   // Lent until the next call; nullptr after the last.
   Result<const Batch*> Next();
 
  private:
-  EvalBatches(const BatchSource& source, std::size_t batch, const EvalShare& share)
-      : source_(&source), capacity_(batch), stride_(share.stride), next_(share.first * batch) {}
+  struct Prepared {
+    BatchBuffer buffer;
+    std::vector<SampleRef> samples;
+    Status status;
+    std::jthread thread;  // writes the others; joined before they are read
+  };
+
+  EvalBatches(const BatchSource& source, std::size_t batch, const EvalShare& share,
+              std::size_t ahead)
+      : source_(&source),
+        capacity_(batch),
+        stride_(share.stride),
+        next_(share.first * batch),
+        ahead_(ahead) {}
+  void Begin(Prepared& place);
 
   const BatchSource* source_;
   std::size_t capacity_;
-  BatchBuffer buffer_;
-  std::vector<SampleRef> samples_;
   std::uint64_t stride_;
-  std::uint64_t next_;
+  std::uint64_t next_;  // sample that the next batch to be begun starts with
+  std::size_t ahead_;
+  std::deque<std::unique_ptr<Prepared>> begun_;  // in order
+  std::unique_ptr<Prepared> lent_;
 };
 
 }  // namespace paceline::data

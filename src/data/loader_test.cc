@@ -108,6 +108,20 @@ TEST(BatchLoader, DeliversEachOwnedShardOfEachStepInOrder) {
   EXPECT_TRUE(batches.back().labels.empty()) << "the last step has two samples, in shard 0";
 }
 
+TEST(BatchLoader, APartHasTheBytesOfTheWhole) {
+  const Synthetic dataset = Samples();
+  const std::vector<Copy> whole = All(dataset, Plan(), Shards(0, 4));
+  LoaderOptions options = Shards(0, 4);
+  options.first_step = Step(1);
+  options.skip = 3;
+  options.most = 6;
+  const std::vector<Copy> part = All(dataset, Plan(), options);
+  ASSERT_EQ(part.size(), 6U);
+  for (std::size_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], whole[7 + i]) << i;
+  options.skip = 100;
+  EXPECT_TRUE(All(dataset, Plan(), options).empty());
+}
+
 TEST(BatchLoader, ImagesAreTheAugmentedSamples) {
   const Synthetic dataset = Samples();
   const algo::BatchPlan plan = Plan();
@@ -298,7 +312,8 @@ TEST(EvalBatches, GoThroughEverySampleInOrderWithAShortLast) {
     const Synthetic dataset = Samples(size);
     const ImageBatches source = Of(dataset);
     for (std::size_t batch_size : {1U, 3U, 10U, 100U}) {
-      auto batches = EvalBatches::Create(source, batch_size);
+      const std::size_t ahead = batch_size % 4;  // 1, 3, 2 and none
+      auto batches = EvalBatches::Create(source, batch_size, {}, ahead);
       ASSERT_THAT(batches, IsOk());
       std::uint64_t index = 0, steps = 0;
       for (;;) {
@@ -335,10 +350,12 @@ TEST(EvalBatches, PassErrorsOnAndRefuseEmptyBatches) {
   const Gated dataset(4);
   const ImageBatches source = Of(dataset);
   EXPECT_THAT(EvalBatches::Create(source, 0), StatusIs(Code::kInvalidArgument, HasSubstr("0")));
-  auto batches = EvalBatches::Create(source, 3);
-  ASSERT_THAT(batches, IsOk());
-  EXPECT_THAT(batches->Next(), IsOk());
-  EXPECT_THAT(batches->Next(), StatusIs(Code::kBadData, HasSubstr("broken sample")));
+  for (const std::size_t ahead : {0U, 2U}) {
+    auto batches = EvalBatches::Create(source, 3, {}, ahead);
+    ASSERT_THAT(batches, IsOk());
+    EXPECT_THAT(batches->Next(), IsOk());
+    EXPECT_THAT(batches->Next(), StatusIs(Code::kBadData, HasSubstr("broken sample")));
+  }
 }
 
 }  // namespace

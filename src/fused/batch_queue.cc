@@ -32,7 +32,7 @@ void BatchQueue::Recycle(std::unique_ptr<sparse::SparseBatch> batch) {
 }
 
 void BatchQueue::PrepareAll() {
-  const TrainerShare& share = options_.share;
+  const algo::TrainerShare& share = options_.share;
   for (std::uint64_t step = options_.first_step; step < share.plan.Steps(); ++step) {
     for (const algo::PositionRange& range : share.RangesOf(step)) {
       if (!PrepareOne(range)) return;

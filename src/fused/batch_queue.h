@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "algo/trainer_share.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "fused/trainer_share.h"
 #include "sparse/fused_model.h"
 
 namespace paceline::fused {
@@ -20,7 +20,7 @@ namespace paceline::fused {
 class BatchQueue {
  public:
   struct Options {
-    TrainerShare share;
+    algo::TrainerShare share;
     std::uint64_t first_step = 0;
     std::size_t depth = 2;  // batches that wait at most
   };

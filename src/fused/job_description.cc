@@ -5,11 +5,18 @@
 #include <fmt/format.h>
 
 #include "algo/decay_rule.h"
+#include "job/table_rules.h"
 #include "kernel/hash.h"
 
 namespace paceline::fused {
 
 namespace {
+
+// What the other optimisers do not look at.
+void SetFtrl(const job::TrainConfig& config, ps::RowOptimizerOptions& options) {
+  options.ftrl_l1 = static_cast<float>(config.ftrl_l1);
+  options.ftrl_l2 = static_cast<float>(config.weight_decay);
+}
 
 Result<ps::RowOptimizerOptions> OptimizerOf(const job::TrainConfig& config) {
   ps::RowOptimizerOptions options;
@@ -22,7 +29,48 @@ Result<ps::RowOptimizerOptions> OptimizerOf(const job::TrainConfig& config) {
     options.beta2 = static_cast<float>(config.beta2);
   }
   if (config.optimizer != "sgd") options.epsilon = static_cast<float>(config.epsilon);
+  SetFtrl(config, options);
   return options;
+}
+
+Result<ps::RowOptimizerOptions> OptimizerOf(const job::TrainConfig& config,
+                                            const job::TableRules& rules) {
+  if (rules.optimizer.empty() || rules.optimizer == config.optimizer) return OptimizerOf(config);
+  ps::RowOptimizerOptions usual;
+  PACELINE_ASSIGN(usual.kind, ps::ParseRowOptimizer(rules.optimizer));
+  usual.weight_decay = static_cast<float>(config.weight_decay);
+  SetFtrl(config, usual);
+  return usual;
+}
+
+void Apply(const job::TableRules& rules, ps::JobTable& table) {
+  ps::AdmissionOptions& admission = table.options.admission;
+  if (rules.admit_count > 1) {
+    admission.rule = ps::AdmissionRule::kAfterTouches;
+    admission.touches = rules.admit_count;
+  } else if (rules.admit_probability < 1) {
+    admission.rule = ps::AdmissionRule::kByChance;
+    admission.probability = rules.admit_probability;
+  }
+  table.options.evict_after = rules.evict_after;
+  table.learning_rate_scale *= static_cast<float>(rules.lr_scale);
+}
+
+Result<ps::JobTable> TableOf(const job::TrainConfig& config, const sparse::TableSpec& spec) {
+  PACELINE_ASSIGN(const job::TableRules rules, job::RulesOfTable(config, spec.name));
+  PACELINE_ASSIGN(const algo::DecayRule decay, algo::DecayRule::Parse(config.decay_exclude));
+  ps::JobTable table{.options = {.name = spec.name,
+                                 .dim = spec.dim,
+                                 .seed = config.seed,
+                                 .init_range = spec.init_range},
+                     .learning_rate_scale = spec.learning_rate_scale};
+  PACELINE_ASSIGN(table.options.optimizer, OptimizerOf(config, rules));
+  if (!decay.Decays(spec.name, 2)) {
+    table.options.optimizer.weight_decay = 0;
+    table.options.optimizer.ftrl_l2 = 0;
+  }
+  Apply(rules, table);
+  return table;
 }
 
 algo::TensorRows RowsOf(const sparse::DenseSpec& tensor) {
@@ -109,22 +157,20 @@ Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithD
                    .dense_optimizer = optimizer,
                    .delay_compensation =
                        mode == Mode::kAsync ? static_cast<float>(config.delay_compensation) : 0.0F};
+  std::vector<std::string> names;
   for (const sparse::TableSpec& table : model.model->tables()) {
-    ps::JobTable& made = spec.tables.emplace_back();
-    made.options.name = table.name;
-    made.options.dim = table.dim;
-    made.options.seed = config.seed;
-    made.options.init_range = table.init_range;
-    made.options.optimizer = optimizer;
-    if (!decay.Decays(table.name, 2)) made.options.optimizer.weight_decay = 0;
-    made.learning_rate_scale = table.learning_rate_scale;
+    PACELINE_ASSIGN(ps::JobTable made, TableOf(config, table));
+    spec.tables.push_back(std::move(made));
+    names.push_back(table.name);
   }
+  PACELINE_TRY(job::CheckTableNames(config, names));
   for (const sparse::DenseSpec& tensor : model.model->dense()) {
     const bool decays = decay.Decays(tensor.name, tensor.shape.size());
     spec.dense.push_back({.name = tensor.name,
                           .rows = RowsOf(tensor),
                           .kind = decays ? ps::DenseKind::kParameter : ps::DenseKind::kWithoutDecay,
-                          .learning_rate_scale = tensor.learning_rate_scale});
+                          .learning_rate_scale = tensor.learning_rate_scale,
+                          .shape = tensor.shape});
   }
   return spec;
 }

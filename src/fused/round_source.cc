@@ -82,7 +82,7 @@ std::uint64_t RoundSource::MinVersion(std::uint64_t round) const {
 
 Status RoundSource::Fetch(std::uint64_t round, job::PhaseTimes& phases) {
   PulledRound& into = Place(round);
-  const TrainerShare& share = options_.share;
+  const algo::TrainerShare& share = options_.share;
   {
     const job::PhaseScope scope(clock_, phases, job::Phase::kData);
     for (auto& batch : into.batches) queue_.Recycle(std::move(batch));

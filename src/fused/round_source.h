@@ -8,13 +8,13 @@
 #include <thread>
 #include <vector>
 
+#include "algo/trainer_share.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "fused/batch_queue.h"
 #include "fused/job_description.h"
 #include "fused/round_rows.h"
-#include "fused/trainer_share.h"
 #include "job/phases.h"
 #include "ps/store.h"
 #include "sparse/fused_model.h"
@@ -41,7 +41,7 @@ class RoundSource {
  public:
   struct Options {
     Mode mode = Mode::kSync;
-    TrainerShare share;
+    algo::TrainerShare share;
     std::uint64_t first_round = 0;
     std::uint64_t staleness = 0;  // kSsp: rounds ahead of the slowest trainer
     bool ahead = false;

@@ -93,7 +93,7 @@ class RoundSourceTest : public ::testing::Test {
   Result<PulledRound*> Next() { return source_->Next(phases_); }
 
   std::optional<ModelWithData> model_;
-  TrainerShare share_;
+  algo::TrainerShare share_;
   CountingStore store_;
   job::PhaseTimes phases_;
   std::optional<BatchQueue> queue_;

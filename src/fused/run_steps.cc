@@ -1,65 +1,46 @@
 #include "fused/run_steps.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "base/log.h"
 #include "fused/job_description.h"
 
 namespace paceline::fused {
 
-namespace {
-
-// The coordinator's number is a lower bound: it need not be new.
-constexpr std::chrono::milliseconds kBetweenReports(200);
-
-}  // namespace
-
 Result<std::unique_ptr<LeasedSteps>> LeasedSteps::Open(sparse::FusedModel& model,
                                                        const ps::JobSpec& spec, ps::Store& store,
                                                        const Options& options, const Clock& clock) {
-  std::unique_ptr<LeasedSteps> steps(new LeasedSteps(model, spec, store, options, clock));
-  PACELINE_ASSIGN(const ps::PullAnswer now, store.Pull({.touch = ps::Touch::kPeek, .rows = {}}));
-  steps->pushes_ = now.pushes.front();
-  return steps;
+  PACELINE_ASSIGN(const job::LeaseWalk walk, job::LeaseWalk::Open(store, options.walk, clock));
+  return std::unique_ptr<LeasedSteps>(new LeasedSteps(model, spec, store, options, clock, walk));
 }
 
 Result<bool> LeasedSteps::More() {
-  while (!done_ && (!loop_ || loop_->Done())) {
+  while (!walk_.Done() && (!loop_ || loop_->Done())) {
     if (loop_) PACELINE_TRY(FinishLease());
-    PACELINE_ASSIGN(const auto lease, AwaitLease());
-    done_ = !lease.has_value();
-    if (lease) PACELINE_TRY(OpenLease(*lease));
+    PACELINE_ASSIGN(const auto share, AwaitLease());
+    if (share) PACELINE_TRY(OpenLease(*share));
   }
-  return !done_;
+  return !walk_.Done();
 }
 
-Result<std::optional<wire::LeaseGrant>> LeasedSteps::AwaitLease() {
+Result<std::optional<algo::TrainerShare>> LeasedSteps::AwaitLease() {
   const job::PhaseScope scope(clock_, phases_, job::Phase::kWait);
-  return options_.leases->Next(options_.stopped);
+  return walk_.Next();
 }
 
-Status LeasedSteps::OpenLease(const wire::LeaseGrant& lease) {
-  lease_ = lease;
-  reported_ = 0;
+Status LeasedSteps::OpenLease(const algo::TrainerShare& share) {
   TrainerLoop::Options options = options_.loop;
-  options.trainers = options_.leases->trainers();
-  options.share = TrainerShare::OfLease(options_.plan, lease.lease, {lease.begin, lease.count},
-                                        options_.steps_per_round);
+  options.trainers = walk_.trainers();
+  options.share = share;
   PACELINE_ASSIGN(loop_, TrainerLoop::Open(model_, spec_, store_, options, clock_));
   loop_->phases() = phases_;
-  PACELINE_LOG(Info, "lease {}: samples {} to {}, from step {} of {}", lease.lease, lease.begin,
-               lease.begin + lease.count, loop_->steps(), options.share.plan.Steps());
   return {};
 }
 
-// What the servers have acknowledged survives them, so the range need not be lent again.
 Status LeasedSteps::FinishLease() {
   {
     const job::PhaseScope scope(clock_, loop_->phases(), job::Phase::kApply);
-    PACELINE_TRY(store_.Flush());
+    PACELINE_TRY(walk_.FinishLease());
   }
-  options_.leases->Advance(lease_.count);
   phases_ = loop_->phases();
   loop_.reset();
   return {};
@@ -68,36 +49,9 @@ Status LeasedSteps::FinishLease() {
 Result<StepOutcome> LeasedSteps::Next() {
   PACELINE_ASSIGN(StepOutcome outcome, loop_->Next());
   const std::uint64_t own = options_.loop.mode == Mode::kGeo ? 0 : 1;  // this one
-  pushes_ = std::max(pushes_, outcome.pushes + own);
+  walk_.AfterPush(outcome.pushes + own);
   outcome.steps = steps();
-  ReportProgress();
   return outcome;
-}
-
-void LeasedSteps::ReportProgress() {
-  const Instant now = clock_.Now();
-  if (now - reported_at_ < kBetweenReports) return;
-  const std::uint64_t batches = store_.Acknowledged(lease_.lease);
-  const std::uint64_t done = std::min(batches * RoundSamples(), lease_.count);
-  // The end is reported when the lease is left.
-  if (done <= std::max(reported_, lease_.done) || done == lease_.count) return;
-  options_.leases->Advance(done);
-  reported_ = done;
-  reported_at_ = now;
-}
-
-void LeasedSteps::Close() {
-  if (done_) return;
-  if (loop_) {
-    const std::uint64_t rounds = loop_->steps() / options_.steps_per_round;
-    options_.leases->Advance(std::min(rounds * RoundSamples(), lease_.count));
-  }
-  options_.leases->Leave();
-}
-
-std::uint64_t LeasedSteps::samples() const {
-  if (done_) return options_.plan.total_samples;
-  return std::min(pushes_ * RoundSamples(), options_.plan.total_samples);
 }
 
 Result<std::unique_ptr<RunSteps>> OpenSteps(const job::TrainConfig& config,
@@ -118,11 +72,11 @@ Result<std::unique_ptr<RunSteps>> OpenSteps(const job::TrainConfig& config,
   const std::uint64_t steps_per_round = StepsPerRound(config, mode);
   if (context.elastic) {
     PACELINE_ASSIGN(auto steps, LeasedSteps::Open(model, context.spec, context.store,
-                                                  {.plan = plan,
-                                                   .loop = options,
-                                                   .steps_per_round = steps_per_round,
-                                                   .stopped = stopped,
-                                                   .leases = context.leases},
+                                                  {.walk = {.plan = plan,
+                                                            .steps_per_round = steps_per_round,
+                                                            .leases = context.leases,
+                                                            .stopped = stopped},
+                                                   .loop = options},
                                                   clock));
     return std::unique_ptr<RunSteps>(std::move(steps));
   }

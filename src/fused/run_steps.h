@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "fused/trainer_loop.h"
 #include "job/lease_taker.h"
+#include "job/lease_walk.h"
 #include "job/phases.h"
 #include "job/train_config.h"
 #include "ps/job_spec.h"
@@ -62,7 +63,7 @@ class RunSteps {
 // One of a fixed number of trainers, of whom the first leads.
 class FixedSteps final : public RunSteps {
  public:
-  FixedSteps(std::unique_ptr<TrainerLoop> loop, const TrainerShare& share)
+  FixedSteps(std::unique_ptr<TrainerLoop> loop, const algo::TrainerShare& share)
       : loop_(std::move(loop)), share_(share) {}
 
   Result<bool> More() override { return !loop_->Done(); }
@@ -78,19 +79,15 @@ class FixedSteps final : public RunSteps {
 
  private:
   std::unique_ptr<TrainerLoop> loop_;
-  TrainerShare share_;
+  algo::TrainerShare share_;
 };
 
-// A trainer of an elastic run: one lease after the other. How far the run is follows from the
-// pushes that the servers have seen, of all trainers. Borrows everything it is made of.
+// A trainer of an elastic run: one lease after the other. Borrows everything it is made of.
 class LeasedSteps final : public RunSteps {
  public:
   struct Options {
-    algo::BatchPlan plan;       // of the run
+    job::LeaseWalkOptions walk;
     TrainerLoop::Options loop;  // but for the share
-    std::uint64_t steps_per_round = 1;
-    std::function<bool()> stopped;
-    job::LeaseTaker* leases = nullptr;  // none: the run is complete, only the end is missing
   };
   static Result<std::unique_ptr<LeasedSteps>> Open(sparse::FusedModel& model,
                                                    const ps::JobSpec& spec, ps::Store& store,
@@ -98,43 +95,32 @@ class LeasedSteps final : public RunSteps {
 
   Result<bool> More() override;
   Result<StepOutcome> Next() override;
-  void Close() override;
-  std::uint64_t steps() const override { return samples() / options_.plan.GlobalBatch(); }
-  std::uint64_t samples() const override;
-  bool Done() const override { return done_; }
-  std::uint64_t steps_per_push() const override { return options_.steps_per_round; }
+  void Close() override { walk_.Leave(loop_ ? loop_->steps() / steps_per_push() : 0); }
+  std::uint64_t steps() const override { return walk_.steps(); }
+  std::uint64_t samples() const override { return walk_.samples(); }
+  bool Done() const override { return walk_.Done(); }
+  std::uint64_t steps_per_push() const override { return options_.walk.steps_per_round; }
   std::uint64_t VersionNow() const override { return 0; }
-  bool Leads() override { return options_.leases == nullptr || options_.leases->Leads(); }
+  bool Leads() override { return walk_.Leads(); }
   job::PhaseTimes& phases() override { return loop_ ? loop_->phases() : phases_; }
 
  private:
   LeasedSteps(sparse::FusedModel& model, const ps::JobSpec& spec, ps::Store& store,
-              const Options& options, const Clock& clock)
-      : model_(model),
-        spec_(spec),
-        store_(store),
-        options_(options),
-        clock_(clock),
-        done_(options.leases == nullptr) {}
+              const Options& options, const Clock& clock, const job::LeaseWalk& walk)
+      : model_(model), spec_(spec), store_(store), options_(options), clock_(clock), walk_(walk) {}
 
-  Result<std::optional<wire::LeaseGrant>> AwaitLease();
+  Result<std::optional<algo::TrainerShare>> AwaitLease();
   Status FinishLease();
-  Status OpenLease(const wire::LeaseGrant& lease);
-  void ReportProgress();
-  std::uint64_t RoundSamples() const { return options_.plan.batch * options_.steps_per_round; }
+  Status OpenLease(const algo::TrainerShare& share);
 
   sparse::FusedModel& model_;
   const ps::JobSpec& spec_;
   ps::Store& store_;
   const Options options_;
   const Clock& clock_;
-  bool done_;
-  std::uint64_t pushes_ = 0;  // of the run, as far as is known
-  job::PhaseTimes phases_;    // while there is no loop
-  wire::LeaseGrant lease_;    // the newest
-  std::uint64_t reported_ = 0;
-  Instant reported_at_{};
-  std::unique_ptr<TrainerLoop> loop_;  // of that lease; none: finished
+  job::LeaseWalk walk_;
+  job::PhaseTimes phases_;             // while there is no loop
+  std::unique_ptr<TrainerLoop> loop_;  // of the newest lease; none: finished
 };
 
 // Of the trainer that `context` describes; a wait for samples is called off when `stopped` says so.

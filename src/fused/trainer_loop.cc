@@ -42,7 +42,7 @@ Result<std::unique_ptr<TrainerLoop>> TrainerLoop::Open(sparse::FusedModel& model
                                                        const ps::JobSpec& spec, ps::Store& store,
                                                        const Options& options, const Clock& clock) {
   std::unique_ptr<TrainerLoop> loop(new TrainerLoop(model, spec, store, options, clock));
-  const TrainerShare& share = options.share;
+  const algo::TrainerShare& share = options.share;
   PACELINE_ASSIGN(const std::uint64_t next, store.NextBatch(share.lease));
   const std::uint64_t round = std::min(next, share.Rounds());
   loop->steps_ = std::min(share.FirstStep(round), share.plan.Steps());
@@ -71,7 +71,7 @@ Result<std::unique_ptr<TrainerLoop>> TrainerLoop::Open(sparse::FusedModel& model
 Result<StepOutcome> TrainerLoop::Next() { return geo_ ? NextGeoStep() : NextRound(); }
 
 Result<StepOutcome> TrainerLoop::NextRound() {
-  const TrainerShare& share = options_.share;
+  const algo::TrainerShare& share = options_.share;
   const std::uint64_t number = Round();
   StepOutcome outcome{.learning_rate =
                           algo::LearningRateAt(options_.schedule, share.RunStep(steps_))};
@@ -117,7 +117,7 @@ sparse::StepLoss TrainerLoop::Compute(PulledRound& round, float scale) {
 Status TrainerLoop::PushRound(std::uint64_t number, double learning_rate, const PulledRound& round,
                               bool with_gradients) {
   const job::PhaseScope scope(clock_, phases_, job::Phase::kApply);
-  const TrainerShare& share = options_.share;
+  const algo::TrainerShare& share = options_.share;
   ps::Push push{.lease = share.lease,
                 .batch = number,
                 .learning_rate = static_cast<float>(learning_rate),
@@ -136,7 +136,7 @@ Result<std::unique_ptr<sparse::SparseBatch>> TrainerLoop::TakeBatch() {
 }
 
 Result<StepOutcome> TrainerLoop::NextGeoStep() {
-  const TrainerShare& share = options_.share;
+  const algo::TrainerShare& share = options_.share;
   StepOutcome outcome{.learning_rate =
                           algo::LearningRateAt(options_.schedule, share.RunStep(steps_))};
   sparse::StepLoss sum;

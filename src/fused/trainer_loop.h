@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "algo/learning_rate.h"
+#include "algo/trainer_share.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "fused/batch_queue.h"
 #include "fused/geo_copy.h"
 #include "fused/job_description.h"
 #include "fused/round_source.h"
-#include "fused/trainer_share.h"
 #include "job/phases.h"
 #include "ps/store.h"
 #include "sparse/fused_model.h"
@@ -42,7 +42,7 @@ class TrainerLoop {
  public:
   struct Options {
     Mode mode = Mode::kSync;
-    TrainerShare share;
+    algo::TrainerShare share;
     algo::LearningRateSchedule schedule;
     std::uint64_t trainer = 0;    // which of them this is
     std::uint64_t trainers = 1;   // who share the samples

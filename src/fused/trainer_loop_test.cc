@@ -59,11 +59,11 @@ class Cluster {
                                     bool pull_ahead = false) {
     const Mode mode = ModeOf(config_).value();
     const algo::BatchPlan plan = PlanOf(config_, model.dataset_size()).value();
-    const TrainerShare share{.plan = plan,
-                             .rank = rank,
-                             .world = trainers_,
-                             .steps_per_round = StepsPerRound(config_, mode),
-                             .lease = rank};
+    const algo::TrainerShare share{.plan = plan,
+                                   .rank = rank,
+                                   .world = trainers_,
+                                   .steps_per_round = StepsPerRound(config_, mode),
+                                   .lease = rank};
     auto loop = TrainerLoop::Open(model, spec_, store_,
                                   {.mode = mode,
                                    .share = share,

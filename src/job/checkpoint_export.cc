@@ -10,7 +10,37 @@ namespace paceline::job {
 
 namespace {
 
-constexpr char kFile[] = "model.safetensors";  // of a checkpoint, and of an export
+// Of a checkpoint, and of an export.
+constexpr char kModelFile[] = "model.safetensors", kAverageFile[] = "ema.safetensors";
+
+std::string PathIn(const std::string& out, const char* name) {
+  return fmt::format("{}/{}", out, name);
+}
+
+Status CheckIsNew(disk::FileSystem& fs, const std::string& path) {
+  PACELINE_ASSIGN(const bool there, fs.Exists(path));
+  if (!there) return {};
+  return Status::Error(Code::kInvalidArgument, path + " is there already; --out takes another");
+}
+
+// Gets its name when it is whole and on disk.
+Result<ExportSummary> WriteFile(disk::FileSystem& fs, const disk::LoadedFile& from,
+                                const std::string& out, const char* name) {
+  disk::CheckpointFile file{.name = std::string(name) + ".tmp"};
+  ExportSummary summary;
+  for (const wire::TensorInfo& tensor : from.header.tensors) {
+    file.tensors.push_back(from.View(tensor));
+    summary.dense_floats += file.tensors.back().bytes.size() / sizeof(float);
+  }
+  summary.dense_tensors = file.tensors.size();
+  const std::string path = PathIn(out, name);
+  PACELINE_TRY(fs.RemoveAll(path + ".tmp"));  // of an export that did not end
+  PACELINE_TRY(disk::WriteTensors(fs, out, file).status());
+  PACELINE_TRY(fs.Rename(path + ".tmp", path));
+  PACELINE_TRY(fs.SyncDir(out));
+  summary.files.push_back(path);
+  return summary;
+}
 
 }  // namespace
 
@@ -22,34 +52,30 @@ Result<bool> HasCheckpoints(disk::FileSystem& fs, const std::string& run) {
 }
 
 Result<ExportSummary> ExportCheckpoint(disk::FileSystem& fs, const std::string& run,
-                                       const std::string& out) {
-  const std::string path = fmt::format("{}/{}", out, kFile);
-  PACELINE_ASSIGN(const bool there, fs.Exists(path));
-  if (there) {
-    return Status::Error(Code::kInvalidArgument, path + " is there already; --out takes another");
-  }
+                                       const std::string& out, Average average) {
+  const bool averages = average == Average::kExport;
+  PACELINE_TRY(CheckIsNew(fs, PathIn(out, kModelFile)));
+  if (averages) PACELINE_TRY(CheckIsNew(fs, PathIn(out, kAverageFile)));
   PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(run));
   disk::CheckpointStore store(fs, RunDirectory(run).CheckpointDirectory(),
                               {.access = disk::Access::kReadOnly});
   PACELINE_ASSIGN(const disk::LoadedCheckpoint checkpoint, store.LoadNewest());
-  const disk::LoadedFile* model = checkpoint.FindFile(kFile);
+  const disk::LoadedFile* const model = checkpoint.FindFile(kModelFile);
   if (model == nullptr) {
     return Status::Error(Code::kBadCheckpoint,
-                         fmt::format("the newest checkpoint of {} has no {}", run, kFile));
+                         fmt::format("the newest checkpoint of {} has no {}", run, kModelFile));
   }
-  disk::CheckpointFile file{.name = std::string(kFile) + ".tmp"};
-  ExportSummary summary;
-  for (const wire::TensorInfo& tensor : model->header.tensors) {
-    file.tensors.push_back(model->View(tensor));
-    summary.dense_floats += file.tensors.back().bytes.size() / sizeof(float);
+  const disk::LoadedFile* const ema = checkpoint.FindFile(kAverageFile);
+  if (averages && ema == nullptr) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("{} has no average of its parameters: it was trained without --ema", run));
   }
-  summary.dense_tensors = file.tensors.size();
   PACELINE_TRY(RunDirectory(out).Create());
-  PACELINE_TRY(fs.RemoveAll(path + ".tmp"));  // of an export that did not end
-  PACELINE_TRY(disk::WriteTensors(fs, out, file).status());
-  PACELINE_TRY(fs.Rename(path + ".tmp", path));
-  PACELINE_TRY(fs.SyncDir(out));
-  summary.files.push_back(path);
+  PACELINE_ASSIGN(ExportSummary summary, WriteFile(fs, *model, out, kModelFile));
+  if (!averages) return summary;
+  PACELINE_ASSIGN(const ExportSummary more, WriteFile(fs, *ema, out, kAverageFile));
+  summary.files.push_back(more.files.front());
   return summary;
 }
 

@@ -11,11 +11,16 @@ namespace paceline::job {
 // True when the run keeps its parameters in checkpoints, not on servers.
 Result<bool> HasCheckpoints(disk::FileSystem& fs, const std::string& run);
 
+enum class Average {
+  kLeaveOut,
+  kExport,  // of the parameters (--ema)
+};
+
 // Writes the parameters and running statistics of a run's newest checkpoint to
-// OUT/model.safetensors, under PyTorch's names and in their shapes. A file that is there already is
-// kInvalidArgument. kAlreadyRunning while the run lives, kBadCheckpoint when no checkpoint is
-// whole.
+// OUT/model.safetensors, under PyTorch's names and in their shapes, and their average to
+// OUT/ema.safetensors. kInvalidArgument: a file is there already, or the run has no average.
+// kAlreadyRunning while the run lives, kBadCheckpoint when no checkpoint is whole.
 Result<ExportSummary> ExportCheckpoint(disk::FileSystem& fs, const std::string& run,
-                                       const std::string& out);
+                                       const std::string& out, Average average);
 
 }  // namespace paceline::job

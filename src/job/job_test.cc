@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/cpu.h"
 #include "job/event_log.h"
 #include "job/phases.h"
 #include "job/progress.h"
@@ -113,6 +114,12 @@ TEST(WorkerEnvironment, LeavesTheUsersChoiceAlone) {
   });
   EXPECT_FALSE(chosen.contains("GLIBC_TUNABLES"));
   EXPECT_TRUE(chosen.contains("MALLOC_TRIM_THRESHOLD_"));
+}
+
+TEST(WorkerEnvironment, SaysWhichBlasKernelsOnlyWhereTheCpuIsKnown) {
+  const GetEnv nothing = [](const char*) { return nullptr; };
+  EXPECT_EQ(WorkerEnvironment(nothing).contains("OPENBLAS_CORETYPE"), HasAvx512());
+  EXPECT_FALSE(WorkerEnvironment(nothing, WorkerHost::kOther).contains("OPENBLAS_CORETYPE"));
 }
 
 TEST(EventLog, WritesOneJsonObjectPerLine) {

@@ -24,9 +24,11 @@ bool UsesBetas(const std::string& optimizer) {
   return optimizer == "adam" || optimizer == "adamw" || optimizer == "lamb";
 }
 
+bool UsesEpsilon(const std::string& optimizer) { return optimizer != "sgd" && optimizer != "ftrl"; }
+
 // PyTorch's, and LAMB's of its paper. Tables have had another one for Adagrad from the beginning.
 double UsualEpsilon(const std::string& optimizer, bool fused) {
-  if (optimizer == "sgd") return 0;
+  if (!UsesEpsilon(optimizer)) return 0;
   if (optimizer == "lamb") return 1e-6;
   return optimizer == "adagrad" && !fused ? 1e-10 : 1e-8;
 }
@@ -36,9 +38,27 @@ void Fill(double& value, double of_card, double usual) {
   if (value < 0) value = of_card > 0 ? of_card : usual;
 }
 
+// Of the parameters, or only of rows of tables.
+Status CheckFtrl(const TrainConfig& config) {
+  const bool of_all = config.optimizer == "ftrl";
+  if (of_all && !config.Fused()) {
+    return Wrong(
+        fmt::format("--optimizer ftrl is for models with tables, which {} has not", config.model));
+  }
+  if (of_all && config.decay_exclude != "none") {
+    return Wrong("--decay-exclude does not go with --optimizer ftrl");
+  }
+  const bool of_rows = config.table_optimizer.find("ftrl") != std::string::npos;
+  if (config.ftrl_l1 != 0 && !of_all && !of_rows) {
+    return Wrong("--ftrl-l1 goes with --optimizer or --table-optimizer ftrl");
+  }
+  return Within("--ftrl-l1", config.ftrl_l1, 0.0, 1e6);
+}
+
 Status CheckOptimizer(const TrainConfig& config) {
-  PACELINE_TRY(
-      OneOf("--optimizer", config.optimizer, {"sgd", "adam", "adamw", "adagrad", "lars", "lamb"}));
+  PACELINE_TRY(OneOf("--optimizer", config.optimizer,
+                     {"sgd", "adam", "adamw", "adagrad", "ftrl", "lars", "lamb"}));
+  PACELINE_TRY(CheckFtrl(config));
   if (config.momentum != 0 && !UsesMomentum(config.optimizer)) {
     return Wrong(
         fmt::format("--momentum goes with --optimizer sgd and lars, not {}", config.optimizer));
@@ -47,8 +67,8 @@ Status CheckOptimizer(const TrainConfig& config) {
     return Wrong(fmt::format("--beta1 and --beta2 go with --optimizer adam, adamw and lamb, not {}",
                              config.optimizer));
   }
-  if (config.epsilon != 0 && config.optimizer == "sgd") {
-    return Wrong("--epsilon does not go with --optimizer sgd");
+  if (config.epsilon != 0 && !UsesEpsilon(config.optimizer)) {
+    return Wrong(fmt::format("--epsilon does not go with --optimizer {}", config.optimizer));
   }
   PACELINE_TRY(Within("--momentum", config.momentum, 0.0, 1.0));
   PACELINE_TRY(Within("--beta1", config.beta1, 0.0, kJustBelowOne));
@@ -171,6 +191,7 @@ void AddRecipeIdentity(const TrainConfig& config, std::map<std::string, std::str
   number("beta2", config.beta2, betas ? kUsualBeta2 : 0);
   number("epsilon", config.epsilon, UsualEpsilon(config.optimizer, config.Fused()));
   if (config.optimizer == "lars") number("trust-coefficient", config.trust_coefficient, 0);
+  number("ftrl-l1", config.ftrl_l1, 0);
   number("label-smoothing", config.label_smoothing, 0);
   number("mixup", config.mixup, 0);
   number("ema", config.ema, 0);

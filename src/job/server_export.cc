@@ -5,7 +5,6 @@
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "disk/run_lock.h"
 #include "job/run_dir.h"
 #include "job/server_folders.h"
-#include "model/catalog.h"
 #include "ps/push_log.h"
 #include "ps/snapshot_reader.h"
 #include "ps/snapshot_writer.h"
@@ -29,22 +27,6 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 Status Damaged(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
-
-// The card of the run's model; null when it is somebody's own, or nobody knows.
-const model::ModelCard* CardOf(disk::FileSystem& fs, const std::string& run) {
-  constexpr std::string_view kModel = "model = \"";  // as ToToml() begins
-  const auto bytes = disk::ReadWhole(fs, RunDirectory(run).ConfigFile(), kBufferBytes);
-  if (!bytes.ok()) return nullptr;
-  const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  if (!text.starts_with(kModel)) return nullptr;
-  const std::string_view name = text.substr(kModel.size());
-  const auto card = model::FindModel(name.substr(0, name.find('"')));
-  return card.ok() ? *card : nullptr;
-}
-
-std::int64_t ProductOf(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
 
 // A file that gets its name when it is complete and durable.
 class OutputFile {
@@ -167,7 +149,6 @@ class Export {
 
   Result<ExportSummary> Write(ExportFormat format) {
     PACELINE_TRY(Open());
-    card_ = CardOf(fs_, run_);
     survey_.emplace(folders_.size());
     PACELINE_TRY(Read(*survey_));
     PACELINE_TRY(CheckNames());
@@ -263,13 +244,9 @@ class Export {
     return {};
   }
 
-  // Servers know rows only; the model's card knows more.
-  std::vector<std::int64_t> ShapeOf(const ps::DenseTensor& dense) const {
-    const auto floats = static_cast<std::int64_t>(dense.rows.floats());
-    for (std::size_t i = 0; card_ != nullptr && i < card_->parameters.size(); ++i) {
-      const model::TensorSpec& tensor = card_->parameters[i];
-      if (tensor.name == dense.name && ProductOf(tensor.shape) == floats) return tensor.shape;
-    }
+  static std::vector<std::int64_t> ShapeOf(const ps::DenseTensor& dense) {
+    const bool scalar = dense.rows.floats() == 1;  // has a shape without sides
+    if (!dense.shape.empty() || scalar) return dense.shape;
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(dense.rows.rows)};
     if (dense.rows.row_floats != 1) {
       shape.push_back(static_cast<std::int64_t>(dense.rows.row_floats));
@@ -360,7 +337,6 @@ class Export {
   std::vector<std::uint64_t> snapshots_;  // of the folders
   std::vector<disk::RunLock> locks_;
   std::optional<Survey> survey_;
-  const model::ModelCard* card_ = nullptr;  // of the run's model, if it has one
   ExportSummary summary_;
 };
 

@@ -38,6 +38,21 @@ std::vector<std::uint64_t> Counts(const Json& json, const char* name) {
   return counts;
 }
 
+std::vector<ServerRecord::Table> TablesOf(const Json& json) {
+  std::vector<ServerRecord::Table> tables;
+  const auto found = json.find("tables");
+  if (found == json.end() || !found->is_array()) return tables;
+  for (const Json& each : *found) {
+    const auto name = each.is_object() ? each.find("name") : each.end();
+    if (name == each.end() || !name->is_string()) return {};
+    tables.push_back({.name = name->get<std::string>(),
+                      .rows = Count(each, "rows"),
+                      .waiting = Count(each, "waiting"),
+                      .evicted = Count(each, "evicted")});
+  }
+  return tables;
+}
+
 std::vector<ServerRecord::Lease> LeasesOf(const Json& json) {
   std::vector<ServerRecord::Lease> leases;
   const auto found = json.find("leases");
@@ -90,6 +105,7 @@ Result<ServerRecord> ParseServerRecord(std::string_view text) {
                       .endpoint = place.ToString(),
                       .pid = pid->get<std::int64_t>(),
                       .rows = Count(json, "rows"),
+                      .tables = TablesOf(json),
                       .table_bytes = Count(json, "table_bytes"),
                       .dense_bytes = Count(json, "dense_bytes"),
                       .waiting_bytes = Count(json, "waiting_bytes"),

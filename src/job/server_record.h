@@ -17,7 +17,14 @@ struct ServerRecord {
   std::uint64_t servers = 0;  // of the run
   std::string endpoint;       // "host:port"
   std::int64_t pid = 0;
-  std::uint64_t rows = 0;
+  std::uint64_t rows = 0;  // of all tables
+  struct Table {
+    std::string name;
+    std::uint64_t rows = 0;
+    std::uint64_t waiting = 0;  // ids that were pushed for, but not often enough for a row
+    std::uint64_t evicted = 0;  // rows, so far
+  };
+  std::vector<Table> tables;
   std::uint64_t table_bytes = 0;    // memory of all tables
   std::uint64_t dense_bytes = 0;    // values and optimiser
   std::uint64_t waiting_bytes = 0;  // pushes that wait for other trainers

@@ -17,6 +17,7 @@ using testing::StatusIs;
 
 constexpr char kWhole[] =
     R"({"endpoint":"127.0.0.1:4711","pid":12,"servers":2,"rows":3,"table_bytes":100,"dense_bytes":20,)"
+    R"("tables":[{"name":"words","rows":3,"waiting":4,"evicted":5}],)"
     R"("waiting_bytes":3,"log_bytes":4,"pushes":5,"duplicates":6,"version":7,"snapshots":8,)"
     R"("staleness":[9,10],"finished_below":11,"leases":[[12,13,0],[14,15,1]],"last":true})";
 
@@ -27,6 +28,11 @@ TEST(ServerRecordTest, ReadsEveryField) {
   EXPECT_EQ(record->pid, 12);
   EXPECT_EQ(record->servers, 2U);
   EXPECT_EQ(record->rows, 3U);
+  ASSERT_EQ(record->tables.size(), 1U);
+  EXPECT_EQ(record->tables[0].name, "words");
+  EXPECT_EQ(record->tables[0].rows, 3U);
+  EXPECT_EQ(record->tables[0].waiting, 4U);
+  EXPECT_EQ(record->tables[0].evicted, 5U);
   EXPECT_EQ(record->MemoryBytes(), 123U);
   EXPECT_EQ(record->log_bytes, 4U);
   EXPECT_EQ(record->pushes, 5U);
@@ -46,12 +52,13 @@ TEST(ServerRecordTest, ReadsEveryField) {
 TEST(ServerRecordTest, WrongCountsAreNoneAndWithoutAPlaceItIsNoRecord) {
   const auto odd =
       ParseServerRecord(R"({"endpoint":"a:1","pid":1,"rows":-1,"staleness":[1,"x"],"pushes":"5",)"
-                        R"("leases":[[1,2]],"last":1})");
+                        R"("leases":[[1,2]],"tables":[{"rows":1}],"last":1})");
   ASSERT_THAT(odd, IsOk());
   EXPECT_EQ(odd->rows, 0U);
   EXPECT_EQ(odd->pushes, 0U);
   EXPECT_TRUE(odd->staleness.empty());
   EXPECT_TRUE(odd->leases.empty());
+  EXPECT_TRUE(odd->tables.empty());
   EXPECT_FALSE(odd->last);
   EXPECT_THAT(ParseServerRecord(""), StatusIs(Code::kBadData, HasSubstr("not a JSON object")));
   EXPECT_THAT(ParseServerRecord("[1]"), StatusIs(Code::kBadData, HasSubstr("not a JSON object")));

@@ -50,6 +50,20 @@ std::string LeasesText(const ps::PushLedger& ledger) {
   return "[" + text + "]";
 }
 
+std::string TablesText(const std::vector<ps::TableStatus>& tables) {
+  std::vector<std::string> texts;
+  texts.reserve(tables.size());
+  for (const ps::TableStatus& table : tables) {
+    texts.push_back(JsonObject()
+                        .Add("name", table.name)
+                        .Add("rows", table.rows)
+                        .Add("waiting", table.waiting)
+                        .Add("evicted", table.evicted)
+                        .Text());
+  }
+  return fmt::format("[{}]", fmt::join(texts, ","));
+}
+
 // `last`: nothing is applied after it.
 Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoint,
                    const ps::ServerStatus& status, bool last, const Clock& clock) {
@@ -66,6 +80,7 @@ Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoin
               .Add("pushes", status.pushes)
               .Add("duplicates", status.duplicates)
               .Add("rows", status.rows)
+              .AddRaw("tables", TablesText(status.tables))
               .Add("dense_floats", status.dense_floats)
               .Add("table_bytes", status.table_bytes)
               .Add("dense_bytes", status.dense_bytes)

@@ -189,6 +189,46 @@ std::string ServersText(const RunSnapshot& snapshot, double now_unix, TextStyle 
   return text;
 }
 
+// Over all servers, in the order of the first one.
+std::vector<ServerRecord::Table> SumOfTables(const std::vector<ServerRecord>& servers) {
+  std::vector<ServerRecord::Table> sums;
+  for (const ServerRecord& server : servers) {
+    for (const ServerRecord::Table& table : server.tables) {
+      auto sum = std::ranges::find(sums, table.name, &ServerRecord::Table::name);
+      if (sum == sums.end()) sum = sums.insert(sums.end(), {.name = table.name});
+      sum->rows += table.rows;
+      sum->waiting += table.waiting;
+      sum->evicted += table.evicted;
+    }
+  }
+  return sums;
+}
+
+std::string TablesText(const RunSnapshot& snapshot) {
+  const auto tables = SumOfTables(snapshot.servers);
+  if (tables.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"TABLE", "ROWS", "ADMITTED", "EVICTED", "WAITING"}};
+  for (const ServerRecord::Table& table : tables) {
+    rows.push_back({Printable(table.name), std::to_string(table.rows),
+                    std::to_string(table.rows + table.evicted), std::to_string(table.evicted),
+                    std::to_string(table.waiting)});
+  }
+  return "\n" + AlignColumns(rows, "lrrrr");
+}
+
+std::string TablesJson(const ServerRecord& server) {
+  std::vector<std::string> texts;
+  for (const ServerRecord::Table& table : server.tables) {
+    texts.push_back(JsonObject()
+                        .Add("name", table.name)
+                        .Add("rows", table.rows)
+                        .Add("waiting", table.waiting)
+                        .Add("evicted", table.evicted)
+                        .Text());
+  }
+  return fmt::format("[{}]", fmt::join(texts, ","));
+}
+
 JsonObject ServerJson(const ServerRecord& server) {
   return JsonObject()
       .Add("index", server.index)
@@ -196,6 +236,7 @@ JsonObject ServerJson(const ServerRecord& server) {
       .Add("pid", server.pid)
       .Add("written_unix", OrNull(server.written_unix))
       .Add("rows", server.rows)
+      .AddRaw("tables", TablesJson(server))
       .Add("table_bytes", server.table_bytes)
       .Add("dense_bytes", server.dense_bytes)
       .Add("waiting_bytes", server.waiting_bytes)
@@ -260,7 +301,8 @@ JsonObject MemberJson(const SnapshotMember& member) {
 
 std::string StatusText(const RunSnapshot& snapshot, double now_unix, TextStyle style) {
   return HeadText(snapshot, style) + MembersText(snapshot, style) +
-         ServersText(snapshot, now_unix, style) + EventsText(snapshot, now_unix);
+         ServersText(snapshot, now_unix, style) + TablesText(snapshot) +
+         EventsText(snapshot, now_unix);
 }
 
 std::string StatusJson(const RunSnapshot& snapshot) {

@@ -10,6 +10,7 @@
 #include "job/config_checks.h"
 #include "job/model_choice.h"
 #include "job/recipe.h"
+#include "job/table_rules.h"
 
 namespace paceline::job {
 
@@ -126,12 +127,6 @@ Status CheckServers(const TrainConfig& config) {
         fmt::format("--mode {} waits for every trainer: it needs a fixed number of "
                     "--workers, not {}",
                     config.mode, config.WorkersText()));
-  }
-  if (config.Elastic() && !config.Fused()) {
-    return wrong(
-        fmt::format("with --strategy ps only models with tables can have --workers {}; {} needs a "
-                    "fixed number",
-                    config.WorkersText(), config.model));
   }
   if (config.Elastic() && config.delay_compensation != 0) {
     return wrong(
@@ -256,6 +251,7 @@ Status Resolve(TrainConfig& config, const model::ModelCard& card, int cores) {
   PACELINE_TRY(CheckChoices(config));
   PACELINE_TRY(CheckRecipe(config, card));
   PACELINE_TRY(CheckText(config, card));
+  PACELINE_TRY(CheckTableFlags(config, card));
   PACELINE_TRY(CheckElastic(config));
   PACELINE_TRY(CheckWorkers(config));
   return CheckServers(config);
@@ -326,6 +322,7 @@ std::map<std::string, std::string> TrainConfig::Identity() const {
     if (mode == "async") identity["delay-compensation"] = fmt::format("{}", delay_compensation);
   }
   AddRecipeIdentity(*this, identity);
+  AddTableIdentity(*this, identity);
   return identity;
 }
 

@@ -58,32 +58,35 @@ struct TrainConfig {
   std::int64_t wal_group_ms = 20;      // pushes of so long are made durable together
   std::string table_store = "memory";  // rocksdb: rows that do not fit live on disk
   std::int64_t table_memory_mb = 256;  // of hot rows, for each table of a server on rocksdb
-  std::uint64_t staleness = 3;         // of mode ssp: batches ahead of the slowest trainer
-  std::uint64_t geo_steps = 100;       // of mode geo: batches between exchanges
-  std::uint64_t merge = 4;             // of mode half-async: batches that a trainer merges
-  double delay_compensation = 0;       // of mode async: lambda of DC-ASGD; 0: off
-  bool pull_ahead = false;             // of models with tables: one round ahead, and so staler
-  double server_timeout = 60;          // seconds that trainers wait for a server that is away
-  std::string server_away = "wait";    // stale: meanwhile async modes go on with old values
-  std::string bind;                    // address to listen on; empty: chosen
-  std::int64_t shards = 0;             // 0: as many as workers
-  std::int64_t accumulate = 0;         // shards of each worker; Resolve() turns it into `shards`
-  std::int64_t batch = 0;              // per virtual shard; 0: the model's
-  std::uint64_t steps = 0;             // 0: what the epochs need
-  std::uint64_t epochs = 0;            // 0: one, unless steps are given
+  // Of models with tables; job/table_rules.h says what each may say of which table. Empty: off.
+  std::string admit_count, admit_probability, evict_after, table_optimizer, table_lr_scale;
+  std::uint64_t staleness = 3;       // of mode ssp: batches ahead of the slowest trainer
+  std::uint64_t geo_steps = 100;     // of mode geo: batches between exchanges
+  std::uint64_t merge = 4;           // of mode half-async: batches that a trainer merges
+  double delay_compensation = 0;     // of mode async: lambda of DC-ASGD; 0: off
+  bool pull_ahead = false;           // of models with tables: one round ahead, and so staler
+  double server_timeout = 60;        // seconds that trainers wait for a server that is away
+  std::string server_away = "wait";  // stale: meanwhile async modes go on with old values
+  std::string bind;                  // address to listen on; empty: chosen
+  std::int64_t shards = 0;           // 0: as many as workers
+  std::int64_t accumulate = 0;       // shards of each worker; Resolve() turns it into `shards`
+  std::int64_t batch = 0;            // per virtual shard; 0: the model's
+  std::uint64_t steps = 0;           // 0: what the epochs need
+  std::uint64_t epochs = 0;          // 0: one, unless steps are given
   std::uint64_t seed = 1;
   std::int64_t threads = 0;    // 0: the cores divided, or one in reproducible mode
   bool threads_given = false;  // by the user, not filled in
   bool reproducible = false;
 
   // Negative in the recipe: the model's.
-  std::string optimizer;  // empty: the model's; sgd, adam, adamw, adagrad, lars, lamb
+  std::string optimizer;  // empty: the model's; sgd, adam, adamw, adagrad, ftrl, lars, lamb
   double lr = 0;          // 0: the model's
   double momentum = -1;
   double beta1 = -1;
   double beta2 = -1;
   double epsilon = -1;
   double trust_coefficient = 0.001;  // of LARS
+  double ftrl_l1 = 0;                // of FTRL, whose l2 is the weight decay
   double weight_decay = -1;
   std::string decay_exclude = "none";  // algo::DecayRule
   double label_smoothing = -1;

@@ -101,8 +101,6 @@ TEST(Resolve, NamesTheServerFlagThatIsWrong) {
       {[](auto& c) { c.server_timeout = 0; }, "--server-timeout is 0"},
       {[](auto& c) { c.workers = 4, c.min_workers = 2; }, "--mode sync waits for every trainer"},
       {[](auto& c) { c.workers = 4, c.min_workers = 2, c.mode = "ssp"; }, "--mode ssp waits"},
-      {[](auto& c) { c.model = "vgg16", c.workers = 4, c.min_workers = 2, c.mode = "async"; },
-       "only models with tables can have --workers 2:4"},
       {[](auto& c) {
          c.model = "ctr-dnn", c.workers = 4, c.min_workers = 2, c.mode = "async";
          c.delay_compensation = 0.1;
@@ -134,6 +132,7 @@ TEST(Resolve, TakesWhatServersCanDo) {
       [](auto& c) {
         c.model = "ctr-dnn", c.mode = "async", c.workers = 4, c.min_workers = 2, c.shards = 5;
       },
+      [](auto& c) { c.mode = "geo", c.optimizer = "sgd", c.workers = 4, c.min_workers = 2; },
       [](auto& c) { c.mode = "half-async", c.server_away = "stale"; },
       [](auto& c) { c.mode = "async", c.delay_compensation = 0.1; },
       [](auto& c) { c.mode = "geo", c.optimizer = "sgd"; },

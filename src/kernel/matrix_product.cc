@@ -3,33 +3,31 @@
 #include <algorithm>
 #include <cstring>
 
-#if defined(__FMA__)
-#include <immintrin.h>
-#endif
-
 #include "base/check.h"
+#include "base/cpu.h"
+#include "kernel/internal/product_tile.h"
 
 namespace paceline::kernel {
 
 namespace {
 
+using internal::Left;
+using internal::Target;
+using internal::Tile;
+
 using Vector = float __attribute__((vector_size(32)));
 constexpr std::size_t kFloats = sizeof(Vector) / sizeof(float);
 
-// A tile of 6 x 16 sums takes 12 of the 16 vector registers of AVX2; two hold the right factor, one
-// the left. Per k that is 12 multiply-adds to 8 loads: the arithmetic decides.
-constexpr std::size_t kTileRows = 6;
-constexpr std::size_t kTileColumns = 2 * kFloats;
 // What is worked on at a time: so many values of k that a panel of the right factor stays in the
-// first-level cache (32 KiB), and panels and rows so that the parts of both factors stay in the
-// second-level cache (512 KiB). Of 96, 192 and all rows 96 were the fastest for CTR-DNN's layers.
+// first-level cache (of AVX2: 32 KiB), and so many rows that the parts of both factors stay in the
+// second-level cache. Of 96, 192 and all rows 96 were the fastest for CTR-DNN's layers. How many
+// values of k there are, here and below, decides about bits.
 constexpr std::size_t kMaxBlock = 416;
-constexpr std::size_t kMaxPanels = 13;
-constexpr std::size_t kMaxRows = 16 * kTileRows;
+constexpr std::size_t kMaxRows = 96;
 // A left factor that lies transposed is rearranged first. Of 128, 200 and 256 values of k and 204
 // and 408 rows these were the fastest for the gradients of CTR-DNN's weights.
 constexpr std::size_t kMaxPackedBlock = 256;
-constexpr std::size_t kMaxPackedTiles = 68;
+constexpr std::size_t kMaxPackedRows = 408;
 // Between two of its tiles lies a line of cache, or the tiles of a block of 256 would share 2 of 64
 // sets of the first-level cache: about 15 % slower.
 constexpr std::size_t kPackedGap = 16;
@@ -40,109 +38,10 @@ inline Vector Load(const float* from) {
   return vector;
 }
 
-// Rounded once. Asked for by name: whether a compiler fuses a product and a sum depends on what
-// lies between them, such as the checks of a sanitizer.
-inline Vector MultiplyAdd(float factor, Vector vector, Vector sum) {
-#if defined(__FMA__)
-  return _mm256_fmadd_ps(_mm256_set1_ps(factor), vector, sum);
-#else
-  return factor * vector + sum;
-#endif
-}
-
 inline void Store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof(vector)); }
 
-// How the left factor lies in memory: as rows, or as tiles of kTileRows floats for each k.
-enum class Left { kRows, kPacked };
-
-struct Tile {
-  const float* left;   // its first row and k
-  std::size_t step;    // of its rows; packed: of its tiles
-  const float* right;  // panel: kTileColumns floats for each k
-  std::size_t inner;
-};
-
-// The loops over registers must vanish before the compiler decides where the sums live.
-template <Left Layout, std::size_t Rows, std::size_t Vectors>
-inline void SumTile(const Tile& tile, Vector (&sums)[Rows][Vectors]) {
-  Vector held[Rows][Vectors] = {};
-  const float* left = tile.left;
-  const float* right = tile.right;
-#pragma GCC unroll 4
-  for (std::size_t k = 0; k < tile.inner; ++k) {
-    Vector factors[Vectors];
-#pragma GCC unroll 8
-    for (std::size_t v = 0; v < Vectors; ++v) factors[v] = Load(right + v * kFloats);
-#pragma GCC unroll 8
-    for (std::size_t r = 0; r < Rows; ++r) {
-      const float factor = left[Layout == Left::kRows ? r * tile.step : r];
-#pragma GCC unroll 8
-      for (std::size_t v = 0; v < Vectors; ++v) {
-        held[r][v] = MultiplyAdd(factor, factors[v], held[r][v]);
-      }
-    }
-    left += Layout == Left::kRows ? 1 : kTileRows;
-    right += kTileColumns;
-  }
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < Rows; ++r) {
-#pragma GCC unroll 8
-    for (std::size_t v = 0; v < Vectors; ++v) sums[r][v] = held[r][v];
-  }
-}
-
-// Where a tile of the result lies; `columns` of it are wanted.
-struct Target {
-  float* first;
-  std::size_t step;
-  std::size_t columns;
-  Into into;
-  float scale;
-};
-
-template <Left Layout, std::size_t Rows, std::size_t Vectors>
-[[gnu::noinline]] void MultiplyTile(const Tile& tile, const Target& target) {
-  // The result of a large product is in no near cache; it arrives while the sums grow.
-  for (std::size_t r = 0; r < Rows; ++r) {
-    __builtin_prefetch(target.first + r * target.step, 1);
-    __builtin_prefetch(target.first + r * target.step + target.columns - 1, 1);
-  }
-  Vector sums[Rows][Vectors];
-  SumTile<Layout>(tile, sums);
-  const bool add = target.into == Into::kAdd;
-  if (target.columns == Vectors * kFloats) {
-    for (std::size_t r = 0; r < Rows; ++r) {
-      for (std::size_t v = 0; v < Vectors; ++v) {
-        float* place = target.first + r * target.step + v * kFloats;
-        const Vector sum = target.scale * sums[r][v];
-        Store(place, add ? Load(place) + sum : sum);
-      }
-    }
-    return;
-  }
-  for (std::size_t r = 0; r < Rows; ++r) {
-    float* place = target.first + r * target.step;
-    for (std::size_t c = 0; c < target.columns; ++c) {
-      const float sum = target.scale * sums[r][c / kFloats][c % kFloats];
-      place[c] = add ? place[c] + sum : sum;
-    }
-  }
-}
-
-template <Left Layout, std::size_t Vectors>
-void MultiplyRows(std::size_t rows, const Tile& tile, const Target& target) {
-  switch (rows) {
-    case 6: return MultiplyTile<Layout, 6, Vectors>(tile, target);
-    case 5: return MultiplyTile<Layout, 5, Vectors>(tile, target);
-    case 4: return MultiplyTile<Layout, 4, Vectors>(tile, target);
-    case 3: return MultiplyTile<Layout, 3, Vectors>(tile, target);
-    case 2: return MultiplyTile<Layout, 2, Vectors>(tile, target);
-    default: return MultiplyTile<Layout, 1, Vectors>(tile, target);
-  }
-}
-
-// to[k * kTileColumns + c] = from[c * step + k] for an 8 x 8 square.
-void TransposeSquare(const float* from, std::size_t step, float* to) {
+// to[k * to_step + c] = from[c * step + k] for an 8 x 8 square.
+void TransposeSquare(const float* from, std::size_t step, float* to, std::size_t to_step) {
   using Pair = double __attribute__((vector_size(32)));
   Vector row[kFloats], mixed[kFloats];
 #pragma GCC unroll 8
@@ -166,17 +65,18 @@ void TransposeSquare(const float* from, std::size_t step, float* to) {
   }
 #pragma GCC unroll 8
   for (std::size_t r = 0; r < kFloats / 2; ++r) {
-    Store(to + r * kTileColumns,
-          __builtin_shufflevector(row[r], row[r + 4], 0, 1, 2, 3, 8, 9, 10, 11));
-    Store(to + (r + 4) * kTileColumns,
+    Store(to + r * to_step, __builtin_shufflevector(row[r], row[r + 4], 0, 1, 2, 3, 8, 9, 10, 11));
+    Store(to + (r + 4) * to_step,
           __builtin_shufflevector(row[r], row[r + 4], 4, 5, 6, 7, 12, 13, 14, 15));
   }
 }
 
 // `columns` columns of the right factor, the first of which begins at `from`, row after row, filled
 // up with zeros to the width of a panel.
+template <typename Tiles>
 void PackPanel(const MatrixView& right, std::size_t inner, std::size_t columns, const float* from,
                float* panel) {
+  constexpr std::size_t kTileColumns = Tiles::kColumns;
   if (columns < kTileColumns) std::fill_n(panel, inner * kTileColumns, 0.0F);
   if (right.column_step == 1) {
     for (std::size_t k = 0; k < inner; ++k) {
@@ -194,7 +94,7 @@ void PackPanel(const MatrixView& right, std::size_t inner, std::size_t columns, 
   for (std::size_t c = 0; c < whole_columns; c += kFloats) {
     for (std::size_t k = 0; k < whole_inner; k += kFloats) {
       TransposeSquare(from + c * right.column_step + k, right.column_step,
-                      panel + k * kTileColumns + c);
+                      panel + k * kTileColumns + c, kTileColumns);
     }
   }
   for (std::size_t c = 0; c < columns; ++c) {
@@ -211,7 +111,9 @@ struct LeftPart {
   const float* left;
   std::size_t step, rows, inner;
 };
+template <typename Tiles>
 void PackLeft(const LeftPart& part, std::size_t tile_step, float* packed) {
+  constexpr std::size_t kTileRows = Tiles::kRows;
   for (std::size_t k = 0; k < part.inner; ++k) {
     const float* from = part.left + k * part.step;
     float* to = packed + k * kTileRows;
@@ -226,17 +128,12 @@ void PackLeft(const LeftPart& part, std::size_t tile_step, float* packed) {
 }
 
 // So many rows of the left factor with one panel.
-template <Left Layout>
+template <typename Tiles, Left Layout>
 void MultiplyPanel(std::size_t rows, Tile tile, Target target) {
-  for (std::size_t r = 0; r < rows; r += kTileRows) {
-    const std::size_t count = std::min(kTileRows, rows - r);
-    if (target.columns <= kFloats) {
-      MultiplyRows<Layout, 1>(count, tile, target);
-    } else {
-      MultiplyRows<Layout, 2>(count, tile, target);
-    }
-    tile.left += Layout == Left::kRows ? kTileRows * tile.step : tile.step;
-    target.first += kTileRows * target.step;
+  for (std::size_t r = 0; r < rows; r += Tiles::kRows) {
+    Tiles::template Multiply<Layout>(std::min(Tiles::kRows, rows - r), tile, target);
+    tile.left += Layout == Left::kRows ? Tiles::kRows * tile.step : tile.step;
+    target.first += Tiles::kRows * target.step;
   }
 }
 
@@ -257,60 +154,81 @@ struct Block {
   std::size_t inner, columns;
 };
 
-template <Left Layout>
+template <typename Tiles, Left Layout>
 void MultiplyBlock(std::size_t rows, const MatrixView& left, const Block& block,
                    const Target& whole) {
-  constexpr std::size_t kMaxTile = kTileRows * kMaxPackedBlock + kPackedGap;
-  alignas(64) float packed[Layout == Left::kPacked ? kMaxPackedTiles * kMaxTile : 1];
-  constexpr std::size_t kAtOnce = Layout == Left::kPacked ? kMaxPackedTiles * kTileRows : kMaxRows;
+  static_assert(kMaxPackedRows % Tiles::kRows == 0 && kMaxRows % Tiles::kRows == 0);
+  constexpr std::size_t kMaxTile = Tiles::kRows * kMaxPackedBlock + kPackedGap;
+  constexpr std::size_t kPacked = kMaxPackedRows / Tiles::kRows * kMaxTile;
+  alignas(64) float packed[Layout == Left::kPacked ? kPacked : 1];
+  constexpr std::size_t kAtOnce = Layout == Left::kPacked ? kMaxPackedRows : kMaxRows;
   for (std::size_t r = 0; r < rows; r += kAtOnce) {
     const std::size_t count = std::min(kAtOnce, rows - r);
     Tile tile{block.left + r * left.row_step, left.row_step, block.panels, block.inner};
     if (Layout == Left::kPacked) {
-      const std::size_t tile_step = kTileRows * block.inner + kPackedGap;
-      PackLeft({tile.left, left.column_step, count, block.inner}, tile_step, packed);
+      const std::size_t tile_step = Tiles::kRows * block.inner + kPackedGap;
+      PackLeft<Tiles>({tile.left, left.column_step, count, block.inner}, tile_step, packed);
       tile.left = packed;
       tile.step = tile_step;
     }
     Target target = whole;
     target.first += r * whole.step;
-    for (std::size_t c = 0; c < block.columns; c += kTileColumns) {
-      target.columns = std::min(kTileColumns, block.columns - c);
-      MultiplyPanel<Layout>(count, tile, target);
-      tile.right += block.inner * kTileColumns;
-      target.first += kTileColumns;
+    for (std::size_t c = 0; c < block.columns; c += Tiles::kColumns) {
+      target.columns = std::min(Tiles::kColumns, block.columns - c);
+      MultiplyPanel<Tiles, Layout>(count, tile, target);
+      tile.right += block.inner * Tiles::kColumns;
+      target.first += Tiles::kColumns;
     }
   }
 }
 
-template <Left Layout>
+template <typename Tiles, Left Layout>
 void MultiplyAll(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
                  Target whole) {
-  alignas(64) float panels[kMaxPanels * kTileColumns * kMaxBlock];
-  const std::size_t most = Layout == Left::kPacked ? kMaxPackedBlock : kMaxBlock;
-  const std::size_t length = PartOf(shape.inner, most);
+  constexpr std::size_t kMost = Layout == Left::kPacked ? kMaxPackedBlock : kMaxBlock;
+  alignas(64) float panels[Tiles::kMaxColumns * kMost];
+  const std::size_t length = PartOf(shape.inner, kMost);
   for (std::size_t k = 0; k < shape.inner; k += length) {
     Block block{left.values.data() + k * left.column_step, panels,
                 std::min(length, shape.inner - k), 0};
     for (std::size_t c = 0; c < shape.columns; c += block.columns) {
-      block.columns = std::min(kMaxPanels * kTileColumns, shape.columns - c);
-      for (std::size_t p = 0; p < block.columns; p += kTileColumns) {
-        PackPanel(right, block.inner, std::min(kTileColumns, block.columns - p),
-                  right.values.data() + k * right.row_step + (c + p) * right.column_step,
-                  panels + p * block.inner);
+      block.columns = std::min(Tiles::kMaxColumns, shape.columns - c);
+      for (std::size_t p = 0; p < block.columns; p += Tiles::kColumns) {
+        PackPanel<Tiles>(right, block.inner, std::min(Tiles::kColumns, block.columns - p),
+                         right.values.data() + k * right.row_step + (c + p) * right.column_step,
+                         panels + p * block.inner);
       }
       Target target = whole;
       target.first += c;
-      MultiplyBlock<Layout>(shape.rows, left, block, target);
+      MultiplyBlock<Tiles, Layout>(shape.rows, left, block, target);
     }
     whole.into = Into::kAdd;
   }
 }
 
+template <typename Tiles>
+void MultiplyEither(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
+                    const Target& whole) {
+  if (left.column_step == 1) {
+    MultiplyAll<Tiles, Left::kRows>(shape, left, right, whole);
+  } else {
+    MultiplyAll<Tiles, Left::kPacked>(shape, left, right, whole);
+  }
+}
+
 }  // namespace
+
+bool internal::Supported(Tiles tiles) { return tiles == Tiles::kAvx2 || HasAvx512(); }
 
 void Multiply(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
               const ProductResult& result) {
+  using internal::Tiles;
+  const Tiles tiles = Supported(Tiles::kAvx512) ? Tiles::kAvx512 : Tiles::kAvx2;
+  internal::MultiplyWith(tiles, shape, left, right, result);
+}
+
+void internal::MultiplyWith(Tiles tiles, const ProductShape& shape, const MatrixView& left,
+                            const MatrixView& right, const ProductResult& result) {
   const auto [rows, columns, inner] = shape;
   if (rows == 0 || columns == 0) return;
   PACELINE_CHECK(
@@ -329,10 +247,10 @@ void Multiply(const ProductShape& shape, const MatrixView& left, const MatrixVie
                      (right.row_step == 1 || right.column_step == 1),
                  "factors are contiguous one way or the other");
   const Target target{result.values.data(), result.row_step, 0, result.into, result.scale};
-  if (left.column_step == 1) {
-    MultiplyAll<Left::kRows>(shape, left, right, target);
+  if (tiles == Tiles::kAvx512) {
+    MultiplyEither<Avx512Tiles>(shape, left, right, target);
   } else {
-    MultiplyAll<Left::kPacked>(shape, left, right, target);
+    MultiplyEither<Avx2Tiles>(shape, left, right, target);
   }
 }
 

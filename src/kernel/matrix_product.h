@@ -30,7 +30,7 @@ struct ProductResult {
 // result[r][c] = or += scale * sum over k of left[r][k] * right[k][c]. Each element is added up in
 // order of k with fused multiply-adds, in blocks of k whose length depends on `inner` and on the
 // way the left factor lies, so that bits depend on the values and on nothing else. On the calling
-// thread, with up to 0.8 MB of its stack. Needs a CPU with FMA (base/cpu.h).
+// thread, with up to 0.9 MB of its stack. Needs a CPU with FMA (base/cpu.h).
 void Multiply(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
               const ProductResult& result);
 

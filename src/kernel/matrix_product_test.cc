@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "kernel/internal/product_tile.h"
 #include "testing/seed.h"
 
 namespace paceline::kernel {
@@ -105,7 +106,7 @@ TEST(MatrixProduct, LongSumsAreAddedUpInBlocks) {
 }
 
 TEST(MatrixProduct, ManyRowsAndColumnsComeInParts) {
-  constexpr std::size_t kColumns = 13 * 16 + 17;
+  constexpr std::size_t kColumns = 13 * 32 + 17;
   for (const std::size_t rows : {96U, 97U, 409U}) {
     const Factors factors = RandomFactors({rows, kColumns, 30});
     for (const auto& result :
@@ -130,6 +131,28 @@ TEST(MatrixProduct, IsScaledAndLeavesWhatLiesBetweenItsRows) {
             i % kStep < columns ? 0.5F * factors.Fused(i / kStep, i % kStep) : 0.0F;
         const bool kept = i % kStep >= columns || into == Into::kAdd;
         EXPECT_EQ(result[i], kept ? 3.0F + product : product) << i;
+      }
+    }
+  }
+}
+
+// Rows and columns around the sizes of both kinds of tiles, one and several blocks of k.
+TEST(MatrixProduct, HasTheSameBitsWithEveryKindOfVectors) {
+  using internal::Tiles;
+  if (!Supported(Tiles::kAvx512)) GTEST_SKIP() << "this CPU has no AVX-512";
+  for (const std::size_t rows : {1U, 5U, 7U, 11U, 12U, 13U, 23U, 97U, 409U}) {
+    for (const std::size_t columns : {1U, 15U, 16U, 17U, 31U, 32U, 33U, 433U}) {
+      for (const std::size_t inner : {1U, 30U, 257U, 417U}) {
+        const Factors factors = RandomFactors({rows, columns, inner});
+        const auto transposed = Transposed(rows, inner, factors.left);
+        for (const MatrixView& left :
+             {MatrixView{factors.left, inner, 1}, MatrixView{transposed, 1, rows}}) {
+          std::vector<float> wide(rows * columns, 3.0F), narrow(wide);
+          const MatrixView right{factors.right, columns};
+          MultiplyWith(Tiles::kAvx512, factors.shape, left, right, {wide, columns, Into::kAdd, 2});
+          MultiplyWith(Tiles::kAvx2, factors.shape, left, right, {narrow, columns, Into::kAdd, 2});
+          ASSERT_EQ(wide, narrow) << rows << " " << columns << " " << inner;
+        }
       }
     }
   }

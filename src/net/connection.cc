@@ -145,8 +145,9 @@ class Connection::Impl : public std::enable_shared_from_this<Impl> {
     }
     Outgoing frame = std::move(outgoing_.front());
     outgoing_.pop_front();
-    frame.done(closed_ ? closed_->status : status);
+    // First: what the sender is told must name the peer, as every other message does.
     if (!status.ok() && !closed_) FailOnLoop(Broken(status), Ending::kSilent);
+    frame.done(closed_ ? closed_->status : status);
     PumpOnLoop();
   }
 

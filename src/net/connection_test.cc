@@ -284,5 +284,15 @@ TEST_F(FaultTest, ACutAtEveryByteIsALostPeer) {
   }
 }
 
+TEST_F(FaultTest, ASenderIsToldWhomItHasLost) {
+  auto [a, b] = MakeInprocPair(loop_);
+  Ends ends(loop_, {MakeFaulty(loop_, std::move(a), {.cut_after_bytes = 10}), std::move(b)},
+            {.peer = "rank 3"});
+  const auto bytes = Pattern(100, 7);
+  Completion sent;
+  ends.left->Send(FrameType::kData, 0, bytes, sent.ForSend());
+  EXPECT_THAT(sent.Wait(Soon()), StatusIs(Code::kPeerLost, HasSubstr("lost rank 3: cut by")));
+}
+
 }  // namespace
 }  // namespace paceline::net

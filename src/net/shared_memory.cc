@@ -23,13 +23,15 @@ namespace paceline::net {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kReaderSeals = kSeals | F_SEAL_FUTURE_WRITE;
 
 Status SystemError(const char* what) {
   return Status::Error(Code::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-Result<std::span<std::byte>> MapFd(int fd, std::size_t bytes) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+Result<std::span<std::byte>> MapFd(int fd, std::size_t bytes,
+                                   int protection = PROT_READ | PROT_WRITE) {
+  void* memory = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return SystemError("mmap of shared memory");
   ::madvise(memory, bytes, MADV_HUGEPAGE);  // where the system allows it for shared memory
   ::madvise(memory, bytes, MADV_DONTDUMP);
@@ -96,23 +98,39 @@ Result<UniqueFd> ReceiveFd(int socket) {
 
 }  // namespace
 
-Result<SharedMemory> SharedMemory::Create(std::size_t bytes) {
+Result<SharedMemory> SharedMemory::CreateSealed(std::size_t bytes, int seals) {
   UniqueFd fd(::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return SystemError("memfd_create");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return SystemError("ftruncate");
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return SystemError("sealing shared memory");
+  // Mapped first: whoever maps it later may not write, if the seals say so.
   PACELINE_ASSIGN(const std::span<std::byte> mapped, MapFd(fd.get(), bytes));
-  return SharedMemory(std::move(fd), mapped);
+  SharedMemory memory(std::move(fd), mapped);
+  if (::fcntl(memory.fd(), F_ADD_SEALS, seals) != 0) return SystemError("sealing shared memory");
+  return memory;
+}
+
+Result<SharedMemory> SharedMemory::Create(std::size_t bytes) { return CreateSealed(bytes, kSeals); }
+
+Result<SharedMemory> SharedMemory::CreateForReaders(std::size_t bytes) {
+  return CreateSealed(bytes, kReaderSeals);
 }
 
 Result<SharedMemory> SharedMemory::Map(UniqueFd fd, std::size_t bytes) {
+  return MapSealed(std::move(fd), bytes, kSeals);
+}
+
+Result<SharedMemory> SharedMemory::MapForReading(UniqueFd fd, std::size_t bytes) {
+  return MapSealed(std::move(fd), bytes, kReaderSeals);
+}
+
+Result<SharedMemory> SharedMemory::MapSealed(UniqueFd fd, std::size_t bytes, int seals) {
   struct stat info {};
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (::fstat(fd.get(), &info) != 0 || info.st_size != static_cast<off_t>(bytes) ||
-      seals != kSeals) {
+      ::fcntl(fd.get(), F_GET_SEALS) != seals) {
     return Status::Error(Code::kProtocol, "the shared memory is not what was announced");
   }
-  PACELINE_ASSIGN(const std::span<std::byte> mapped, MapFd(fd.get(), bytes));
+  const int protection = seals == kReaderSeals ? PROT_READ : PROT_READ | PROT_WRITE;
+  PACELINE_ASSIGN(const std::span<std::byte> mapped, MapFd(fd.get(), bytes, protection));
   return SharedMemory(std::move(fd), mapped);
 }
 

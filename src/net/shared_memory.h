@@ -18,8 +18,12 @@ namespace paceline::net {
 class SharedMemory {
  public:
   static Result<SharedMemory> Create(std::size_t bytes);
-  // Maps what another process made; kProtocol when it is not sealed or not of this size.
+  // Other processes can only read it.
+  static Result<SharedMemory> CreateForReaders(std::size_t bytes);
+  // Map what another process made with Create() or CreateForReaders(); kProtocol when it is not
+  // sealed in that way or not of this size.
   static Result<SharedMemory> Map(UniqueFd fd, std::size_t bytes);
+  static Result<SharedMemory> MapForReading(UniqueFd fd, std::size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
@@ -29,6 +33,8 @@ class SharedMemory {
   int fd() const { return fd_.get(); }
 
  private:
+  static Result<SharedMemory> CreateSealed(std::size_t bytes, int seals);
+  static Result<SharedMemory> MapSealed(UniqueFd fd, std::size_t bytes, int seals);
   SharedMemory(UniqueFd fd, std::span<std::byte> bytes) : fd_(std::move(fd)), bytes_(bytes) {}
 
   UniqueFd fd_;

@@ -17,7 +17,6 @@ namespace paceline::ps {
 enum class ChangeType : std::uint8_t {
   kJob = 1,         // which server of how many, and the job
   kInitialise = 2,  // the first dense values
-  kAdmitted = 3,    // rows that the push behind it finds
   kPush = 4,        // as EncodePush wrote it
   // Of snapshots only.
   kProgress = 16,
@@ -25,6 +24,7 @@ enum class ChangeType : std::uint8_t {
   kRows = 18,     // of one table
   kWaiting = 19,  // a push whose round is not complete
   kEnd = 20,
+  kCounts = 21,  // of one table: rows that were evicted, and ids that have no row yet
 };
 
 using RecordSink = std::function<Status(const LogRecord&)>;

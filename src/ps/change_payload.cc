@@ -37,23 +37,4 @@ Result<ServerJob> DecodeServerJob(std::span<const std::byte> bytes) {
   return job;
 }
 
-std::vector<std::byte> EncodeAdmitted(const AdmittedRows& rows) {
-  wire::ByteWriter writer;
-  writer.Number(rows.table);
-  writer.Bytes(std::as_bytes(std::span(rows.ids)));
-  return writer.Take();
-}
-
-Result<AdmittedRows> DecodeAdmitted(std::span<const std::byte> bytes) {
-  constexpr std::size_t kFields = 4;
-  if (bytes.size() < kFields || (bytes.size() - kFields) % sizeof(std::int64_t) != 0) {
-    return Damaged("admitted rows are cut off");
-  }
-  const auto ids = bytes.subspan(kFields);
-  AdmittedRows rows{.table = wire::LoadU32(bytes.data()), .ids = {}};
-  rows.ids.resize(ids.size() / sizeof(std::int64_t));
-  if (!ids.empty()) std::memcpy(rows.ids.data(), ids.data(), ids.size());
-  return rows;
-}
-
 }  // namespace paceline::ps

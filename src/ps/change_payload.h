@@ -21,14 +21,4 @@ struct ServerJob {
 std::vector<std::byte> EncodeServerJob(const ServerJob& job);
 Result<ServerJob> DecodeServerJob(std::span<const std::byte> bytes);
 
-// Rows of one table that were made because they were touched often enough.
-struct AdmittedRows {
-  std::uint32_t table = 0;
-  std::vector<std::int64_t> ids;
-
-  friend bool operator==(const AdmittedRows&, const AdmittedRows&) = default;
-};
-std::vector<std::byte> EncodeAdmitted(const AdmittedRows& rows);
-Result<AdmittedRows> DecodeAdmitted(std::span<const std::byte> bytes);
-
 }  // namespace paceline::ps

@@ -16,8 +16,8 @@ constexpr auto kFrame = wire::FrameType::kData;
 constexpr std::uint64_t kTag = 0x5350;  // "PS": a rank of a collective would not understand
 constexpr std::size_t kHead = 16, kSharedHead = 24;
 constexpr std::uint32_t kShared = 1;  // flag of a head: an offset into shared memory follows
-constexpr std::size_t kPiece = std::size_t{256} << 10;  // stays in the cache for its checksum
-constexpr std::size_t kAhead = std::size_t{64} << 20;   // is asked for at once
+constexpr std::size_t kPiece = std::size_t{1} << 20;   // stays in the cache for its checksum
+constexpr std::size_t kAhead = std::size_t{64} << 20;  // is asked for at once
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 40;
 constexpr std::size_t kLongestText = 4096;
 
@@ -42,7 +42,7 @@ Result<Head> ReadHead(std::span<const std::byte> frame) {
                   wire::LoadLittle<std::uint32_t>(frame.data() + 4),
                   wire::LoadLittle<std::uint64_t>(frame.data() + 8)};
   const bool known = head.kind >= static_cast<std::uint16_t>(MessageKind::kConfigure) &&
-                     head.kind <= static_cast<std::uint16_t>(MessageKind::kShareMemory) &&
+                     head.kind <= static_cast<std::uint16_t>(MessageKind::kShareValues) &&
                      head.code <= static_cast<std::uint16_t>(Code::kInternal);
   const bool is_long = head.bytes > kInlineBytes && head.bytes <= kLargest;
   const bool inside =
@@ -180,7 +180,7 @@ void Channel::SendSmall(MessageKind kind, const Status& status,
   connection_->Send(kFrame, kTag, *frame, [frame](const Status&) {});
 }
 
-Result<Message> Channel::Receive(Deadline deadline, const WatchPayload& watch) {
+Result<Message> Channel::Receive(Deadline deadline, const Arrival& arrival) {
   MakeRoom(kHead + kInlineBytes);
   payload_in_buffer_ = 0;
   std::deque<net::Completion> first(1);
@@ -193,18 +193,16 @@ Result<Message> Channel::Receive(Deadline deadline, const WatchPayload& watch) {
     return head.status();
   }
   Message message{.kind = static_cast<MessageKind>(head->kind), .status = {}, .payload = {}};
+  const Begun begun{message.kind, head->bytes, deadline};
   if (head->bytes <= kInlineBytes) {
     message.payload = Buffer().subspan(kHead, static_cast<std::size_t>(head->bytes));
   } else if (head->flags == kShared) {
     const auto offset = wire::LoadLittle<std::uint64_t>(Buffer().data() + kHead);
-    PACELINE_ASSIGN(message.payload,
-                    ReceiveShared(message.kind, offset, head->bytes, deadline, watch));
-    if (copies_incoming_) payload_in_buffer_ = message.payload.size();
+    PACELINE_TRY(ReceiveShared(begun, offset, arrival, message));
   } else {
-    const auto bytes = static_cast<std::size_t>(head->bytes);
-    PACELINE_TRY(ReceivePayload(message.kind, bytes, deadline, watch));
-    message.payload = Buffer().first(bytes);
-    payload_in_buffer_ = bytes;
+    PACELINE_ASSIGN(const std::size_t here, ReceivePayload(begun, arrival));
+    message.payload = Buffer().first(here);
+    if (here == head->bytes) payload_in_buffer_ = here;
   }
   if (head->code != 0) {
     const auto* text = reinterpret_cast<const char*>(message.payload.data());
@@ -229,50 +227,63 @@ void Channel::MakeRoom(std::size_t bytes) {
 }
 
 // Takes memory as the bytes come, not as they are announced.
-Status Channel::ReceivePayload(MessageKind kind, std::size_t bytes, Deadline deadline,
-                               const WatchPayload& watch) {
-  if (watch) watch(kind, {}, bytes);
+Result<std::size_t> Channel::ReceivePayload(const Begun& begun, const Arrival& arrival) {
+  const auto bytes = static_cast<std::size_t>(begun.bytes);
+  if (arrival.watch) arrival.watch(begun.kind, {}, bytes);
+  std::size_t here = 0;
   for (std::size_t begin = 0; begin < bytes; begin += kAhead) {
     const std::size_t end = std::min(begin + kAhead, bytes);
-    MakeRoom(end);
-    std::deque<net::Completion> received((end - begin + kPiece - 1) / kPiece);
+    std::vector<std::span<std::byte>> places;
+    for (std::size_t at = begin; at < end; at += kPiece) {
+      const std::size_t count = std::min(kPiece, end - at);
+      places.push_back(arrival.place ? arrival.place(at, count, bytes) : std::span<std::byte>());
+      if (places.back().empty()) here = at + count;
+    }
+    MakeRoom(here);
+    std::deque<net::Completion> received(places.size());
     for (std::size_t i = 0; i < received.size(); ++i) {
       const std::size_t at = begin + i * kPiece;
-      connection_->Receive({.type = kFrame, .tag = kTag},
-                           Buffer().subspan(at, std::min(kPiece, end - at)),
-                           received[i].ForReceive());
+      const auto into =
+          places[i].empty() ? Buffer().subspan(at, std::min(kPiece, end - at)) : places[i];
+      connection_->Receive({.type = kFrame, .tag = kTag}, into, received[i].ForReceive());
     }
-    PACELINE_TRY(Await(received, deadline, [&](std::size_t pieces) {
-      if (watch) watch(kind, Buffer().first(std::min(begin + pieces * kPiece, end)), bytes);
+    PACELINE_TRY(Await(received, begun.deadline, [&](std::size_t pieces) {
+      const std::size_t so_far = std::min(begin + pieces * kPiece, end);
+      if (arrival.watch && so_far <= here) {
+        arrival.watch(begun.kind, Buffer().first(so_far), bytes);
+      }
     }));
   }
-  return {};
+  return here;
 }
 
-Result<std::span<const std::byte>> Channel::ReceiveShared(MessageKind kind, std::uint64_t offset,
-                                                          std::uint64_t bytes, Deadline deadline,
-                                                          const WatchPayload& watch) {
+Status Channel::ReceiveShared(const Begun& begun, std::uint64_t offset, const Arrival& arrival,
+                              Message& message) {
   if (offset % sizeof(std::uint64_t) != 0 || offset > incoming_.size() ||
-      bytes > incoming_.size() - offset) {
+      begun.bytes > incoming_.size() - offset) {
     Close();
     return Status::Error(Code::kProtocol, "a message outside of the shared memory");
   }
   const auto shared =
-      incoming_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
-  std::span<const std::byte> payload = shared;
-  if (copies_incoming_) {
+      incoming_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(begun.bytes));
+  const auto first = shared.first(std::min(kSharedStep, shared.size()));
+  message.in_place = !copies_incoming_ || (arrival.in_place && arrival.in_place(begun.kind, first));
+  message.payload = shared;
+  if (!message.in_place) {
     MakeRoom(shared.size());
-    payload = Buffer().first(shared.size());
+    message.payload = Buffer().first(shared.size());
+    payload_in_buffer_ = shared.size();
   }
-  if (watch) watch(kind, {}, shared.size());
+  if (arrival.watch) arrival.watch(begun.kind, {}, shared.size());
   // Piece by piece, so that whoever watches finds in the cache what was copied.
   const auto take = [&](std::size_t step) {
     const std::size_t end = std::min((step + 1) * kSharedStep, shared.size());
     for (std::size_t at = step * kSharedStep; at < end; at += kPiece) {
       const std::size_t count = std::min(kPiece, end - at);
-      if (copies_incoming_)
+      if (!message.in_place)
         kernel::CopyPart(Buffer().subspan(at, count), shared.subspan(at, count), shared.size());
-      if (watch) watch(kind, payload.first(at + count), shared.size());
+      if (arrival.watch)
+        arrival.watch(begun.kind, message.payload.first(at + count), shared.size());
     }
   };
   std::deque<net::Completion> steps((shared.size() - 1) / kSharedStep);
@@ -280,8 +291,7 @@ Result<std::span<const std::byte>> Channel::ReceiveShared(MessageKind kind, std:
     connection_->Receive({.type = kFrame, .tag = kTag}, {}, step.ForReceive());
   }
   take(0);
-  PACELINE_TRY(Await(steps, deadline, take));
-  return payload;
+  return Await(steps, begun.deadline, take);
 }
 
 // Memory is lent until the last completion, whatever happens.

@@ -27,6 +27,7 @@ enum class MessageKind : std::uint16_t {
   kPull = 5,         // ps/protocol.h
   kPullChanged = 6,  // ps/protocol.h
   kShareMemory = 7,  // ps/memory_offer.h
+  kShareValues = 8,  // nothing; answered with a MemoryOffer, or with nothing
 };
 
 using Deadline = std::chrono::steady_clock::time_point;
@@ -36,6 +37,7 @@ struct Message {
   MessageKind kind = MessageKind::kConfigure;
   Status status;                       // of an answer; an error has no payload
   std::span<const std::byte> payload;  // until the next Receive(); address divisible by 8
+  bool in_place = false;               // it lies in memory that the other side can write
 };
 
 // What memory is for that both sides of a channel have mapped.
@@ -43,7 +45,7 @@ enum class Sharing {
   kOutgoing,
   kIncomingInPlace,  // payloads are used where they lie: the other side is trusted not to change
                      // them meanwhile
-  kIncomingCopied,   // payloads are copied before anybody looks at them
+  kIncomingCopied,   // payloads are copied before anybody looks at them, unless Arrival says so
 };
 
 // Payloads up to this length always travel in the frame of the head.
@@ -59,6 +61,19 @@ using WritePayload = std::function<Status(const Written&)>;
 // an address that may change. `bytes` is how long it will be.
 using WatchPayload =
     std::function<void(MessageKind kind, std::span<const std::byte> so_far, std::size_t bytes)>;
+// Where `count` bytes of a payload of `bytes`, from byte `begin` on, are received to; nothing: the
+// channel's own memory. From the first that go elsewhere, all do, and Message::payload ends there.
+using PlacePayload =
+    std::function<std::span<std::byte>(std::size_t begin, std::size_t count, std::size_t bytes)>;
+// Whether a payload in shared memory is used where it lies. `begun` is its beginning.
+using UseInPlace = std::function<bool(MessageKind kind, std::span<const std::byte> begun)>;
+
+// What a receiver does with a payload longer than kInlineBytes while it arrives.
+struct Arrival {
+  WatchPayload watch = nullptr;   // not called for what is placed elsewhere
+  PlacePayload place = nullptr;   // of one that is not in shared memory
+  UseInPlace in_place = nullptr;  // with Sharing::kIncomingCopied
+};
 
 // Messages of any length over a connection, cut into frames: docs/wire.md. One thread receives;
 // any may send, one message after the other.
@@ -93,7 +108,7 @@ class Channel {
   void SendSmall(MessageKind kind, const Status& status, std::span<const std::byte> payload);
 
   // kProtocol for what Send() cannot have sent.
-  Result<Message> Receive(Deadline deadline = kNoDeadline, const WatchPayload& watch = nullptr);
+  Result<Message> Receive(Deadline deadline = kNoDeadline, const Arrival& arrival = {});
   // Memory that begins with the payload of the message that was received last and is as long, if it
   // was a long one: else null. It may be exchanged for other memory.
   MessageBytes* PayloadMemory();
@@ -107,11 +122,16 @@ class Channel {
   // Waits for all; tells `each` how many have ended well so far.
   Status Await(std::deque<net::Completion>& frames, Deadline deadline,
                const std::function<void(std::size_t)>& each = nullptr);
-  Status ReceivePayload(MessageKind kind, std::size_t bytes, Deadline deadline,
-                        const WatchPayload& watch);
-  Result<std::span<const std::byte>> ReceiveShared(MessageKind kind, std::uint64_t offset,
-                                                   std::uint64_t bytes, Deadline deadline,
-                                                   const WatchPayload& watch);
+  // What of a message is known before its payload is.
+  struct Begun {
+    MessageKind kind;
+    std::uint64_t bytes;
+    Deadline deadline;
+  };
+  // Returns how many bytes of the payload are in the buffer.
+  Result<std::size_t> ReceivePayload(const Begun& begun, const Arrival& arrival);
+  Status ReceiveShared(const Begun& begun, std::uint64_t offset, const Arrival& arrival,
+                       Message& message);
   void MakeRoom(std::size_t bytes);  // in the buffer
   std::span<std::byte> Buffer() { return std::as_writable_bytes(std::span(buffer_)); }
 

@@ -120,11 +120,12 @@ TEST_F(ChannelTest, APayloadIsSeenWhileItIsWritten) {
       Seen seen;
       std::promise<void> has_begun;
       auto received = std::async(std::launch::async, [&] {
-        return right_->Receive(kNoDeadline, [&, watch = seen.Watch(expected)](
-                                                MessageKind kind, auto so_far, std::size_t all) {
-          watch(kind, so_far, all);
+        const auto watch = [&, see = seen.Watch(expected)](MessageKind kind, auto so_far,
+                                                           std::size_t all) {
+          see(kind, so_far, all);
           if (seen.bytes.size() == 2) has_begun.set_value();
-        });
+        };
+        return right_->Receive(kNoDeadline, {.watch = watch});
       });
       const auto write = [&](std::size_t begin, std::size_t end) {
         std::ranges::copy(std::span(expected).subspan(begin, end - begin), &payload[begin]);
@@ -148,6 +149,50 @@ TEST_F(ChannelTest, APayloadIsSeenWhileItIsWritten) {
       EXPECT_TRUE(std::ranges::is_sorted(seen.bytes));
     }
   }
+}
+
+TEST_F(ChannelTest, TheReceiverSaysWhatIsUsedInPlace) {
+  Channel left(std::move(left_));
+  ShareWith(&left, Sharing::kIncomingCopied);
+  const auto payload = ours_->bytes().subspan(0, 2 * kInlineBytes);
+  for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i % 251);
+  for (const MessageKind kind : {MessageKind::kPush, MessageKind::kInitialise}) {
+    ASSERT_THAT(left.Send(kind, payload), IsOk());
+    const auto message = right_->Receive(
+        kNoDeadline, {.in_place = [&](MessageKind asked, std::span<const std::byte> begun) {
+          EXPECT_TRUE(std::ranges::equal(begun, payload));
+          return asked == MessageKind::kPush;
+        }});
+    ASSERT_THAT(message, IsOk());
+    EXPECT_EQ(message->in_place, kind == MessageKind::kPush);
+    EXPECT_EQ(Inside(theirs_->bytes(), message->payload), kind == MessageKind::kPush);
+    EXPECT_TRUE(std::ranges::equal(message->payload, payload));
+    EXPECT_EQ(right_->PayloadMemory() == nullptr, kind == MessageKind::kPush);
+  }
+}
+
+TEST_F(ChannelTest, APayloadIsReceivedToWhereItBelongs) {
+  Channel left(std::move(left_));
+  std::vector<std::byte> payload((std::size_t{1} << 20) + 24), placed(payload.size());
+  for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i % 251);
+  constexpr std::size_t kHere = 100'000;  // the beginning stays with the channel
+  auto received = std::async(std::launch::async, [&] {
+    return right_->Receive(
+        kNoDeadline, {.place = [&](std::size_t begin, std::size_t count, std::size_t bytes) {
+          EXPECT_EQ(bytes, payload.size());
+          return begin < kHere ? std::span<std::byte>() : std::span(placed).subspan(begin, count);
+        }});
+  });
+  ASSERT_THAT(left.Send(MessageKind::kPull, payload), IsOk());
+  const auto message = received.get();
+  ASSERT_THAT(message, IsOk());
+  const std::size_t here = message->payload.size();
+  EXPECT_GE(here, kHere);
+  EXPECT_LT(here, payload.size());
+  EXPECT_TRUE(std::ranges::equal(message->payload, std::span(payload).first(here)));
+  EXPECT_TRUE(
+      std::ranges::equal(std::span(placed).subspan(here), std::span(payload).subspan(here)));
+  EXPECT_EQ(right_->PayloadMemory(), nullptr);
 }
 
 TEST_F(ChannelTest, WhatCannotBeWrittenIsNotSentOrEndsTheChannel) {
@@ -229,8 +274,14 @@ TEST(MemoryOffer, ComesBackAndIsRefusedWhenChanged) {
   for (std::size_t bytes = 0; bytes < AsBytes(message).size(); ++bytes) {
     EXPECT_THAT(DecodeOffer(AsBytes(message).first(bytes)), StatusIs(Code::kProtocol, _));
   }
-  offer.use = MemoryUse{3};
+  offer.use = MemoryUse{4};
   EXPECT_THAT(DecodeOffer(AsBytes(EncodeOffer(offer))), StatusIs(Code::kProtocol, _));
+}
+
+TEST_F(ChannelTest, OnlyServersShareValues) {
+  const MemoryOffer offer{
+      .use = MemoryUse::kValues, .bytes = 1 << 20, .cookie = {}, .socket = "0a1b2"};
+  EXPECT_THAT(AcceptMemory(*right_, AsBytes(EncodeOffer(offer))), StatusIs(Code::kProtocol, _));
 }
 
 TEST_F(ChannelTest, AnOfferOnTheSameHostIsTaken) {

@@ -7,35 +7,13 @@
 #include <fmt/format.h>
 
 #include "algo/table_partition.h"
-#include "kernel/copy.h"
+#include "base/thread.h"
+#include "ps/dense_parts.h"
 #include "ps/protocol.h"
 
 namespace paceline::ps {
 
 namespace {
-
-// Whether the pieces, one after the other, are the whole buffer as it is.
-bool AreAll(std::span<const DensePiece> pieces, std::size_t floats) {
-  std::uint64_t end = 0;
-  for (const DensePiece& piece : pieces) {
-    if (piece.begin != end) return false;
-    end += piece.count;
-  }
-  return end == floats;
-}
-
-// The blocks of one server, one after the other; in `memory` unless they lie like that already.
-std::span<const float> GatherDense(std::span<const float> all, std::span<const DensePiece> pieces,
-                                   std::vector<float>& memory) {
-  if (AreAll(pieces, all.size())) return all;
-  memory.clear();
-  for (const DensePiece& piece : pieces) {
-    const auto from =
-        all.subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.count));
-    memory.insert(memory.end(), from.begin(), from.end());
-  }
-  return memory;
-}
 
 // The values of those rows, one after the other, in `memory`.
 std::span<const float> GatherRows(const TablePart& part, std::span<const std::size_t> places,
@@ -47,40 +25,6 @@ std::span<const float> GatherRows(const TablePart& part, std::span<const std::si
   }
   return memory;
 }
-
-// Copies the dense floats of one server's answer to where they belong, as they arrive.
-class DenseScatter {
- public:
-  // They begin after `before` bytes of the answer.
-  DenseScatter(std::span<const DensePiece> pieces, std::size_t before, std::span<float> all)
-      : pieces_(pieces), before_(before), all_(all) {}
-
-  // `answer` grows with each call; nothing: another one begins.
-  void See(std::span<const std::byte> answer) {
-    if (answer.empty()) done_ = 0;
-    if (answer.size() <= before_) return;
-    const std::size_t there = (answer.size() - before_) / sizeof(float);
-    const auto* const dense = reinterpret_cast<const float*>(answer.data() + before_);
-    std::size_t begin = 0;  // of the piece
-    for (const DensePiece& piece : pieces_) {
-      const std::size_t end = begin + static_cast<std::size_t>(piece.count);
-      const std::size_t first = std::max(begin, done_), last = std::min(end, there);
-      if (first < last) {
-        kernel::CopyPart(
-            all_.subspan(static_cast<std::size_t>(piece.begin) + first - begin, last - first),
-            {dense + first, last - first}, all_.size_bytes());
-      }
-      begin = end;
-    }
-    done_ = there;
-  }
-
- private:
-  const std::span<const DensePiece> pieces_;
-  const std::size_t before_;
-  const std::span<float> all_;
-  std::size_t done_ = 0;  // floats
-};
 
 }  // namespace
 
@@ -168,8 +112,7 @@ std::vector<Client::Share> Client::Split(std::span<const std::int64_t> ids) cons
 }
 
 std::uint64_t Client::DenseFloatsOf(std::size_t server) const {
-  return std::transform_reduce(pieces_[server].begin(), pieces_[server].end(), std::uint64_t{0},
-                               std::plus<>(), [](const DensePiece& piece) { return piece.count; });
+  return CountFloats(pieces_[server]);
 }
 
 std::vector<Client::Part> Client::SplitPull(const PullRequest& request) const {
@@ -177,12 +120,12 @@ std::vector<Client::Part> Client::SplitPull(const PullRequest& request) const {
   for (const RowsWanted& wanted : request.rows) {
     std::vector<Share> shares = Split(wanted.ids);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      parts[i].floats += shares[i].ids.size() * Dim(wanted.table);
+      parts[i].rows += shares[i].ids.size() * Dim(wanted.table);
       parts[i].shares.push_back(std::move(shares[i]));
     }
   }
   for (std::size_t i = 0; i < parts.size() && !request.dense.empty(); ++i) {
-    parts[i].floats += static_cast<std::size_t>(DenseFloatsOf(i));
+    parts[i].dense = links_[i]->values() == nullptr ? DenseFrom::kAnswer : DenseFrom::kMemory;
   }
   return parts;
 }
@@ -208,43 +151,129 @@ Result<PullAnswer> Client::Pull(const PullRequest& request) {
                     .pushes = std::vector<std::uint64_t>(links_.size())};
   const MutexLock lock(asking_);
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    PullCall call{.trainer = request.trainer,
-                  .min_version = request.min_version,
-                  .own_batches = request.own_batches,
-                  .touch = request.touch,
-                  .dense = !request.dense.empty(),
-                  .rows = {}};
-    call.rows.reserve(request.rows.size());
-    for (std::size_t t = 0; t < request.rows.size(); ++t) {
-      call.rows.push_back({request.rows[t].table, parts[i].shares[t].ids});
-    }
-    PACELINE_TRY(links_[i]->Ask(MessageKind::kPull, AsBytes(EncodePull(call))));
+    PACELINE_TRY(
+        links_[i]->Ask(MessageKind::kPull, AsBytes(EncodePull(CallOf(request, parts[i])))));
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    const std::size_t dense_floats =
-        request.dense.empty() ? 0 : static_cast<std::size_t>(DenseFloatsOf(i));
-    DenseScatter dense(pieces_[i],
-                       kPulledHeadBytes + (parts[i].floats - dense_floats) * sizeof(float),
-                       request.dense);
-    const auto watch = [&](MessageKind, std::span<const std::byte> so_far, std::size_t) {
-      if (dense_floats > 0) dense.See(so_far);
-    };
-    const auto use = [&](std::span<const std::byte> payload) -> Status {
-      PACELINE_ASSIGN(const Pulled pulled, DecodePulled(payload, parts[i].floats));
-      std::span<const float> floats = pulled.floats;
-      for (std::size_t t = 0; t < request.rows.size(); ++t) {
-        const std::size_t dim = Dim(request.rows[t].table);
-        Scatter(floats, parts[i].shares[t], dim, request.rows[t].out);
-        floats = floats.subspan(parts[i].shares[t].ids.size() * dim);
-      }
-      if (dense_floats > 0) dense.See(payload);
-      answer.version = std::min(answer.version, pulled.numbers.version);
-      answer.pushes[i] = pulled.numbers.pushes;
-      return {};
-    };
-    PACELINE_TRY(links_[i]->Await(use, watch));
+    PACELINE_ASSIGN(const bool has_dense, AwaitPulled(i, request, parts[i], answer));
+    if (has_dense) continue;
+    PullRequest again = request;
+    again.rows.clear();
+    const Part copied{.shares = {}, .rows = 0, .dense = DenseFrom::kAnswer};
+    PACELINE_TRY(links_[i]->Ask(MessageKind::kPull, AsBytes(EncodePull(CallOf(again, copied)))));
+    PACELINE_TRY(AwaitPulled(i, again, copied, answer).status());
   }
   return answer;
+}
+
+Result<PullAnswer> Client::PullArriving(const PullRequest& request, const TakeDense& take) {
+  const bool is_mapped = std::ranges::all_of(
+      links_, [](const std::unique_ptr<ServerLink>& link) { return link->values() != nullptr; });
+  // One copy is over too soon to compute meanwhile.
+  if (is_mapped) return Store::PullArriving(request, take);
+  const PullCall call{.trainer = request.trainer,
+                      .min_version = request.min_version,
+                      .own_batches = request.own_batches,
+                      .touch = request.touch,
+                      .dense = true,
+                      .order = DenseOrder::kFromLast,
+                      .rows = {}};
+  const MutexLock lock(asking_);
+  for (const auto& link : links_) {
+    PACELINE_TRY(link->Ask(MessageKind::kPull, AsBytes(EncodePull(call))));
+  }
+  // What is wanted first may be anywhere, so all answers are taken in at the same time.
+  std::vector<Result<PulledNumbers>> numbers(links_.size(), PulledNumbers{});
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < links_.size(); ++i) {
+      others.push_back(StartThread("ps-pull", [&, i] { numbers[i] = AwaitArriving(i, take); }));
+    }
+    numbers[0] = AwaitArriving(0, take);
+  }
+  PullAnswer answer{.version = std::numeric_limits<std::uint64_t>::max(), .pushes = {}};
+  for (const Result<PulledNumbers>& one : numbers) {
+    PACELINE_TRY(one.status());
+    answer.version = std::min(answer.version, one->version);
+    answer.pushes.push_back(one->pushes);
+  }
+  return answer;
+}
+
+Result<PulledNumbers> Client::AwaitArriving(std::size_t server, const TakeDense& take) {
+  ArrivingFloats dense(PiecesInOrder(pieces_[server], DenseOrder::kFromLast), kPulledHeadBytes,
+                       take);
+  Arrival arrival;
+  arrival.watch = [&](MessageKind, std::span<const std::byte> so_far, std::size_t) {
+    dense.See(so_far);
+  };
+  PulledNumbers numbers;
+  const auto use = [&](std::span<const std::byte> payload) -> Status {
+    PACELINE_ASSIGN(const Pulled pulled,
+                    DecodePulled(payload, static_cast<std::size_t>(DenseFloatsOf(server))));
+    dense.See(payload);
+    numbers = pulled.numbers;
+    return {};
+  };
+  PACELINE_TRY(links_[server]->Await(use, arrival));
+  return numbers;
+}
+
+PullCall Client::CallOf(const PullRequest& request, const Part& part) {
+  PullCall call{.trainer = request.trainer,
+                .min_version = request.min_version,
+                .own_batches = request.own_batches,
+                .touch = request.touch,
+                .dense = part.dense != DenseFrom::kNowhere,
+                .dense_is_mapped = part.dense == DenseFrom::kMemory,
+                .rows = {}};
+  call.rows.reserve(request.rows.size());
+  for (std::size_t t = 0; t < request.rows.size(); ++t) {
+    call.rows.push_back({request.rows[t].table, part.shares[t].ids});
+  }
+  return call;
+}
+
+// Of one server. False: its values have changed while they were read.
+Result<bool> Client::AwaitPulled(std::size_t server, const PullRequest& request, const Part& part,
+                                 PullAnswer& answer) {
+  const bool is_mapped = part.dense == DenseFrom::kMemory;
+  DenseScatter dense(pieces_[server], kPulledHeadBytes + part.rows * sizeof(float), request.dense);
+  Arrival arrival;
+  if (part.dense == DenseFrom::kAnswer) {
+    arrival.watch = [&](MessageKind, std::span<const std::byte> so_far, std::size_t) {
+      dense.See(so_far);
+    };
+    arrival.place = [&](std::size_t begin, std::size_t count, std::size_t bytes) {
+      return dense.Place(begin, count, bytes);
+    };
+  }
+  std::uint64_t changes = kBeingChanged;
+  const auto use = [&](std::span<const std::byte> payload) -> Status {
+    if (is_mapped) {
+      PACELINE_ASSIGN(changes, TakeChanges(payload));
+    }
+    const std::size_t dense_floats =
+        part.dense == DenseFrom::kAnswer ? static_cast<std::size_t>(DenseFloatsOf(server)) : 0;
+    PACELINE_ASSIGN(const Pulled pulled,
+                    DecodePulled(payload, part.rows + dense_floats - dense.placed()));
+    std::span<const float> floats = pulled.floats;
+    for (std::size_t t = 0; t < request.rows.size(); ++t) {
+      const std::size_t dim = Dim(request.rows[t].table);
+      Scatter(floats, part.shares[t], dim, request.rows[t].out);
+      floats = floats.subspan(part.shares[t].ids.size() * dim);
+    }
+    if (dense_floats > 0) dense.See(payload);
+    answer.version = std::min(answer.version, pulled.numbers.version);
+    answer.pushes[server] = pulled.numbers.pushes;
+    return {};
+  };
+  PACELINE_TRY(links_[server]->Await(use, arrival));
+  if (!is_mapped) return true;
+  const FloatsReader* const values = links_[server]->values();
+  if (values == nullptr || !values->IsStill(changes)) return false;
+  ReadDense(*values, pieces_[server], request.dense);
+  return values->IsStill(changes);
 }
 
 // The rows of each server, without dense floats.

@@ -13,6 +13,7 @@
 #include "net/loop.h"
 #include "net/secret.h"
 #include "ps/job_spec.h"
+#include "ps/protocol.h"
 #include "ps/server_link.h"
 #include "ps/store.h"
 
@@ -39,6 +40,7 @@ class Client : public Store {
   Status Initialise(std::span<const float> dense) override;
   Result<std::uint64_t> NextBatch(std::uint64_t lease) override;
   Result<PullAnswer> Pull(const PullRequest& request) override;
+  Result<PullAnswer> PullArriving(const PullRequest& request, const TakeDense& take) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Result<std::unique_ptr<OpenPush>> Open(const ps::Push& push,
                                          std::span<const std::uint64_t> pulled) override;
@@ -57,10 +59,17 @@ class Client : public Store {
     std::vector<std::int64_t> own;
     std::vector<std::size_t> places;  // of `own` in the list
   };
+  // Where a pull finds the dense floats of one server.
+  enum class DenseFrom {
+    kNowhere,  // they were not asked for
+    kAnswer,
+    kMemory,  // that the server shares
+  };
   // What one server is asked for in the current pull.
   struct Part {
     std::vector<Share> shares;  // by RowsWanted
-    std::size_t floats = 0;
+    std::size_t rows = 0;       // floats of them
+    DenseFrom dense = DenseFrom::kNowhere;
   };
 
   explicit Client(const ClientOptions& options);
@@ -70,6 +79,10 @@ class Client : public Store {
   static void Scatter(std::span<const float> from, const Share& share, std::size_t dim,
                       std::span<float> to);
   std::uint64_t DenseFloatsOf(std::size_t server) const;
+  static PullCall CallOf(const PullRequest& request, const Part& part);
+  Result<bool> AwaitPulled(std::size_t server, const PullRequest& request, const Part& part,
+                           PullAnswer& answer);
+  Result<PulledNumbers> AwaitArriving(std::size_t server, const TakeDense& take);
   // What is said to one server, and with which dense floats.
   using PushOne = std::function<Status(std::size_t server, const ps::Push& push)>;
   Status ForEachShare(const ps::Push& push, std::span<const std::uint64_t> pulled,

@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/mutex.h"
 #include "net/acceptor.h"
 #include "ps/server.h"
 #include "ps/server_core.h"
@@ -138,6 +139,39 @@ TEST_F(ClientTest, MessagesOfAnyLengthPass) {
   ASSERT_THAT(client->Initialise(first), IsOk());
   ASSERT_THAT(client->Pull({.rows = {}, .dense = back}), IsOk());
   EXPECT_EQ(first, back);
+}
+
+// Each float once, over TCP from the end of what each server has, with the numbers of all servers.
+TEST_F(ClientTest, DenseFloatsAreHandedOverAsTheyArrive) {
+  for (const std::uint32_t servers : {1U, 3U}) {
+    for (const bool shared_memory : {true, false}) {
+      running_.clear();
+      endpoints_.clear();
+      StartServers(servers);
+      JobSpec job = Job();
+      job.dense.push_back({"large", {100, 10'007}});
+      const auto client = Trainer(job, 0, shared_memory);
+      const auto floats = static_cast<std::size_t>(job.DenseFloats());
+      std::vector<float> first(floats), back(floats, -1.0F), memory(floats);
+      for (std::size_t i = 0; i < floats; ++i) first[i] = static_cast<float>(i % 1001);
+      ASSERT_THAT(client->Initialise(first), IsOk());
+      Mutex mutex;
+      std::size_t taken = 0;
+      bool at_end = false;  // the end of the buffer was there when most of it was not
+      const auto answer = client->PullArriving(
+          {.rows = {}, .dense = memory}, [&](std::uint64_t begin, std::span<const float> part) {
+            const MutexLock lock(mutex);
+            std::ranges::copy(part, back.begin() + static_cast<std::ptrdiff_t>(begin));
+            taken += part.size();
+            at_end = at_end || (begin + part.size() == floats && taken < floats);
+          });
+      ASSERT_THAT(answer, IsOk());
+      EXPECT_EQ(answer->pushes.size(), servers);
+      EXPECT_EQ(taken, floats);
+      EXPECT_EQ(at_end, !shared_memory);  // which is one copy
+      EXPECT_EQ(back, first);
+    }
+  }
 }
 
 // More pushes than the memory has room for, while a server comes and goes.
@@ -296,6 +330,58 @@ TEST_F(OpenPushTest, AServerMayComeBackInTheMiddle) {
   Append(*open, gradient_.size() / 2, gradient_.size());
   ASSERT_THAT(open->Finish(), IsOk());
   ExpectOneStep();
+}
+
+// All floats change alike: whoever finds two that differ has seen a push by half.
+TEST_F(ClientTest, NobodySeesHalfAPush) {
+  for (const bool shared_memory : {true, false}) {
+    running_.clear();
+    endpoints_.clear();
+    StartServers(1);
+    const auto pushes = Trainer(LongJob(), 0, shared_memory);
+    const auto pulls = Trainer(LongJob(), 1, shared_memory);
+    const std::vector<float> ones(LongJob().DenseFloats(), 1.0F);
+    ASSERT_THAT(pushes->Initialise(ones), IsOk());
+    constexpr std::uint64_t kPushes = 30;
+    auto pushed = std::async(std::launch::async, [&] {
+      Status status;
+      for (std::uint64_t batch = 0; batch < kPushes && status.ok(); ++batch) {
+        status = pushes->Push({.batch = batch, .learning_rate = 1, .dense = ones}, {});
+      }
+      return status.ok() ? pushes->Flush() : status;
+    });
+    std::vector<float> values(ones.size());
+    for (std::uint64_t seen = 0; seen < kPushes;) {
+      const auto pulled = pulls->Pull({.rows = {}, .dense = values});
+      ASSERT_THAT(pulled, IsOk());
+      seen = pulled->pushes[0];
+      EXPECT_EQ(std::ranges::count(values, values[0]), std::ssize(values));
+      EXPECT_LE(values[0], 1.0F - static_cast<float>(seen));
+    }
+    EXPECT_THAT(pushed.get(), IsOk());
+  }
+}
+
+// A server that has to remember what was pulled copies it, whoever could read it.
+TEST_F(ClientTest, DelaysAreCompensatedInSharedMemoryToo) {
+  StartServers(1);
+  JobSpec job = LongJob();
+  job.delay_compensation = 0.5F;
+  job.trainers = 2;
+  const auto slow = Trainer(job, 0), fast = Trainer(job, 1);
+  const std::vector<float> ones(job.DenseFloats(), 1.0F);
+  ASSERT_THAT(slow->Initialise(ones), IsOk());
+  std::vector<float> values(ones.size());
+  ASSERT_THAT(slow->Pull({.trainer = 0, .rows = {}, .dense = values}), IsOk());
+  EXPECT_TRUE(values == ones);
+  ASSERT_THAT(fast->Push({.lease = 1, .learning_rate = 1, .dense = ones}, {}), IsOk());
+  ASSERT_THAT(fast->Flush(), IsOk());
+  ASSERT_THAT(slow->Push({.lease = 0, .learning_rate = 1, .dense = ones}, {}), IsOk());
+  ASSERT_THAT(slow->Flush(), IsOk());
+  ASSERT_THAT(slow->Pull({.trainer = 0, .rows = {}, .dense = values}), IsOk());
+  // 1 - 1, then the gradient 1 + 0.5 * (0 - 1) * 1 * 1.
+  EXPECT_EQ(values.front(), -0.5F);
+  EXPECT_EQ(values.back(), -0.5F);
 }
 
 // As a server without a log does that was killed.

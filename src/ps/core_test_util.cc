@@ -37,6 +37,14 @@ JobSpec TestJob(Apply apply, std::uint64_t trainers) {
   return spec;
 }
 
+JobSpec SelectiveJob(Apply apply, std::uint64_t trainers) {
+  JobSpec spec = TestJob(apply, trainers);
+  spec.tables[0].options.admission = {.rule = AdmissionRule::kAfterTouches, .touches = 2};
+  spec.tables[0].options.evict_after = 3;
+  spec.tables[1].options.evict_after = 1;
+  return spec;
+}
+
 TestPush RandomPush(const JobSpec& spec, std::uint64_t lease, std::uint64_t batch,
                     CounterRng& rng) {
   TestPush push{.lease = lease, .batch = batch};
@@ -155,6 +163,19 @@ std::vector<float> TestServers::Values() {
     }
   }
   return values;
+}
+
+std::vector<std::uint64_t> TestServers::TableCounts() {
+  std::vector<std::uint64_t> sums(spec_.tables.size() * 3);
+  for (const auto& core : cores_) {
+    const auto tables = core->StatusNow().tables;
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      sums[3 * i] += tables[i].rows;
+      sums[3 * i + 1] += tables[i].waiting;
+      sums[3 * i + 2] += tables[i].evicted;
+    }
+  }
+  return sums;
 }
 
 }  // namespace paceline::ps

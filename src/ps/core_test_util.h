@@ -14,6 +14,8 @@ namespace paceline::ps {
 
 // Two tables and three dense tensors, one of them a statistic; Adam for the dense ones.
 JobSpec TestJob(Apply apply, std::uint64_t trainers);
+// The same with tables that do not take every id, and lose those that are not pushed for a while.
+JobSpec SelectiveJob(Apply apply, std::uint64_t trainers);
 
 inline constexpr std::int64_t kTestIds = 40;  // ids 0 .. 39 are used
 
@@ -53,6 +55,8 @@ class TestServers {
 
   // All dense values and the rows 0 .. kTestIds - 1 of every table, without touching them.
   std::vector<float> Values();
+  // Of each table, over all servers: rows, ids that wait for one, rows that were evicted.
+  std::vector<std::uint64_t> TableCounts();
 
   ServerCore& operator[](std::size_t index) { return *cores_[index]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(cores_.size()); }

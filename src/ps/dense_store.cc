@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "base/thread.h"
-#include "kernel/copy.h"
 #include "kernel/optimizer.h"
+#include "ps/dense_parts.h"
 #include "ps/sync_rounds.h"
 
 namespace paceline::ps {
@@ -31,9 +31,9 @@ std::size_t DensePlanes(RowOptimizerKind kind) {
 }
 
 DenseStore::DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces)
-    : trainers_(spec.trainers),
-      compensation_(spec.delay_compensation),
-      planes_count_(DensePlanes(spec.dense_optimizer.kind)) {
+    : compensation_(spec.delay_compensation),
+      planes_count_(DensePlanes(spec.dense_optimizer.kind)),
+      values_(static_cast<std::size_t>(CountFloats(pieces))) {
   ranges_.reserve(pieces.size());
   for (const DensePiece& piece : pieces) {
     const DenseTensor& tensor = spec.dense[piece.tensor];
@@ -47,7 +47,9 @@ DenseStore::DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces)
   }
   pieces_ = CutPieces();
   const MutexLock lock(mutex_);
-  planes_.assign(planes_count_, std::vector<float>(floats_));
+  state_.assign(planes_count_ - 1, std::vector<float>(floats_));
+  planes_.push_back(values_.floats());
+  for (std::vector<float>& plane : state_) planes_.emplace_back(plane);
 }
 
 std::vector<DenseStore::Piece> DenseStore::CutPieces() const {
@@ -83,26 +85,27 @@ std::size_t DenseStore::MemoryBytes() const {
 
 void DenseStore::Assign(std::span<const float> values) { WritePlane(0, 0, values); }
 
-void DenseStore::Read(std::span<float> out, const std::function<void(std::size_t)>& copied) const {
-  constexpr std::size_t kReadFloats = std::size_t{256} << 10;
+void DenseStore::Read(DenseOrder order, std::span<float> out,
+                      const std::function<void(std::size_t)>& copied) const {
   const MutexLock lock(mutex_);
-  for (std::size_t begin = 0; begin < out.size(); begin += kReadFloats) {
-    const std::size_t count = std::min(kReadFloats, out.size() - begin);
-    kernel::CopyPart(out.subspan(begin, count), std::span(planes_[0]).subspan(begin, count),
-                     out.size_bytes());
-    if (copied) copied(begin + count);
-  }
+  CopyInOrder(planes_[0], order, out, copied);
 }
 
-void DenseStore::ReadAndKeep(std::uint64_t trainer, std::span<float> out) {
+std::uint64_t DenseStore::Changes() const {
   const MutexLock lock(mutex_);
-  std::ranges::copy(planes_[0], out.begin());
-  pulled_[trainer] = planes_[0];
+  return values_.changes();
+}
+
+void DenseStore::ReadAndKeep(std::uint64_t trainer, DenseOrder order, std::span<float> out) {
+  const MutexLock lock(mutex_);
+  CopyInOrder(planes_[0], order, out);
+  pulled_[trainer].assign(planes_[0].begin(), planes_[0].end());
 }
 
 void DenseStore::ApplySum(std::span<const std::span<const float>> gradients, float learning_rate,
                           std::span<float> before) {
   const MutexLock lock(mutex_);
+  const SharedFloats::Change change(values_);
   const std::uint64_t step = ++steps_;
   ForAllPieces(planes_, [&, step](std::span<const Piece> pieces, Planes& planes) {
     TreeAdder adder;
@@ -112,9 +115,12 @@ void DenseStore::ApplySum(std::span<const std::span<const float>> gradients, flo
       for (std::size_t i = 0; i < parts.size(); ++i) {
         parts[i] = gradients[i].subspan(piece.begin, piece.count);
       }
-      const auto gradient = std::span(sum).first(piece.count);
-      const auto values = std::span(planes[0]).subspan(piece.begin, piece.count);
-      adder.Add(parts, gradient);
+      const auto values = planes[0].subspan(piece.begin, piece.count);
+      std::span<const float> gradient = parts.front();
+      if (parts.size() > 1) {
+        adder.Add(parts, std::span(sum).first(piece.count));
+        gradient = std::span(sum).first(piece.count);
+      }
       std::ranges::copy(values, before.subspan(piece.begin, piece.count).begin());
       if (IsParameter(piece.range->kind)) {
         StepPiece(piece, gradient, learning_rate, step, planes);
@@ -125,10 +131,12 @@ void DenseStore::ApplySum(std::span<const std::span<const float>> gradients, flo
   });
 }
 
-void DenseStore::ApplyOne(std::span<const float> gradient, float learning_rate) {
+void DenseStore::ApplyOne(std::span<const float> gradient, float learning_rate,
+                          std::uint64_t trainers) {
   const MutexLock lock(mutex_);
+  const SharedFloats::Change change(values_);
   const std::uint64_t step = ++steps_;
-  const auto trainers = static_cast<float>(std::max<std::uint64_t>(1, trainers_));
+  const auto parts = static_cast<float>(trainers);
   ForAllPieces(planes_, [&, step](std::span<const Piece> pieces, Planes& planes) {
     for (const Piece& piece : pieces) {
       if (IsParameter(piece.range->kind)) {
@@ -136,7 +144,7 @@ void DenseStore::ApplyOne(std::span<const float> gradient, float learning_rate) 
         continue;
       }
       for (std::size_t i = piece.begin; i < piece.begin + piece.count; ++i) {
-        planes[0][i] += (gradient[i] - planes[0][i]) / trainers;
+        planes[0][i] += (gradient[i] - planes[0][i]) / parts;
       }
     }
   });
@@ -144,6 +152,7 @@ void DenseStore::ApplyOne(std::span<const float> gradient, float learning_rate) 
 
 void DenseStore::Add(std::span<const float> deltas, std::uint64_t divisor) {
   const MutexLock lock(mutex_);
+  const SharedFloats::Change change(values_);
   const auto parts = static_cast<float>(divisor);
   for (std::size_t i = 0; i < deltas.size(); ++i) planes_[0][i] += deltas[i] / parts;
 }
@@ -154,7 +163,7 @@ std::vector<float> DenseStore::Compensated(std::uint64_t trainer,
   const MutexLock lock(mutex_);
   const auto found = pulled_.find(trainer);
   if (found == pulled_.end()) return result;
-  const std::vector<float>&now = planes_[0], &then = found->second;
+  const std::span<const float> now = planes_[0], then = found->second;
   for (const Range& range : ranges_) {
     if (!IsParameter(range.kind)) continue;
     for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
@@ -166,12 +175,17 @@ std::vector<float> DenseStore::Compensated(std::uint64_t trainer,
 
 DenseCopy DenseStore::Copy() const {
   const MutexLock lock(mutex_);
-  return {.planes = planes_, .steps = steps_};
+  DenseCopy copy{.planes = {}, .steps = steps_};
+  for (const std::span<const float> plane : planes_) {
+    copy.planes.emplace_back(plane.begin(), plane.end());
+  }
+  return copy;
 }
 
 void DenseStore::WritePlane(std::size_t plane, std::size_t begin, std::span<const float> values) {
   const MutexLock lock(mutex_);
-  std::ranges::copy(values, std::span(planes_[plane]).subspan(begin, values.size()).begin());
+  const SharedFloats::Change change(values_);
+  std::ranges::copy(values, planes_[plane].subspan(begin, values.size()).begin());
 }
 
 std::uint64_t DenseStore::steps() const {
@@ -187,7 +201,7 @@ void DenseStore::SetSteps(std::uint64_t steps) {
 void DenseStore::StepPiece(const Piece& piece, std::span<const float> gradient, float learning_rate,
                            std::uint64_t step, Planes& planes) {
   const auto plane = [&](std::size_t number) {
-    return std::span(planes[number]).subspan(piece.begin, piece.count);
+    return planes[number].subspan(piece.begin, piece.count);
   };
   learning_rate *= piece.range->learning_rate_scale;
   const RowOptimizerOptions& o = piece.range->optimizer;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "ps/dense_order.h"
 #include "ps/job_spec.h"
+#include "ps/shared_floats.h"
 
 namespace paceline::ps {
 
@@ -34,16 +36,21 @@ class DenseStore {
 
   void Assign(std::span<const float> values);
   // Tells `copied`, if there is one, how many are copied as it goes on.
-  void Read(std::span<float> out, const std::function<void(std::size_t)>& copied = nullptr) const;
+  void Read(DenseOrder order, std::span<float> out,
+            const std::function<void(std::size_t)>& copied = nullptr) const;
+  // For readers in other processes: where the values lie, and how often they have changed so far.
+  Result<MemoryOffer> OfferValues() { return values_.Offer(); }
+  std::uint64_t Changes() const;
   // Keeps what was read for Compensated().
-  void ReadAndKeep(std::uint64_t trainer, std::span<float> out);
+  void ReadAndKeep(std::uint64_t trainer, DenseOrder order, std::span<float> out);
 
   // One step of the optimiser with the sum of all trainers' gradients, added as TreeAdder does.
   // Statistics become the sum. `before` gets the values of before.
   void ApplySum(std::span<const std::span<const float>> gradients, float learning_rate,
                 std::span<float> before);
-  // The gradient of one trainer. Statistics move by one part in `trainers` towards what was pushed.
-  void ApplyOne(std::span<const float> gradient, float learning_rate);
+  // The gradient of one of so many trainers. Statistics move by one part in `trainers` towards what
+  // was pushed.
+  void ApplyOne(std::span<const float> gradient, float learning_rate, std::uint64_t trainers);
   void Add(std::span<const float> deltas, std::uint64_t divisor);
 
   // DC-ASGD (Zheng et al., ICML 2017): what the gradient would be at the values of now instead of
@@ -73,7 +80,7 @@ class DenseStore {
     std::size_t begin = 0;
     std::size_t count = 0;
   };
-  using Planes = std::vector<std::vector<float>>;
+  using Planes = std::vector<std::span<float>>;
 
   std::vector<Piece> CutPieces() const;
   // Calls `work` for pieces that are all of them together, in several threads when they are many,
@@ -83,7 +90,6 @@ class DenseStore {
   static void StepPiece(const Piece& piece, std::span<const float> gradient, float learning_rate,
                         std::uint64_t step, Planes& planes);
 
-  const std::uint64_t trainers_;
   const float compensation_;
   std::vector<Range> ranges_;
   std::size_t floats_ = 0;
@@ -91,6 +97,8 @@ class DenseStore {
   std::vector<Piece> pieces_;
 
   mutable Mutex mutex_;
+  SharedFloats values_;                    // plane 0
+  std::vector<std::vector<float>> state_;  // the others
   Planes planes_ PACELINE_GUARDED_BY(mutex_);
   std::uint64_t steps_ PACELINE_GUARDED_BY(mutex_) = 0;
   std::map<std::uint64_t, std::vector<float>> pulled_ PACELINE_GUARDED_BY(mutex_);

@@ -14,10 +14,9 @@ namespace paceline::ps {
 namespace {
 
 // Bounds on what a peer can make a server believe, far above what jobs need.
-constexpr std::size_t kMaxTables = 4096, kMaxTensors = 65536, kMaxText = 4096;
+constexpr std::size_t kMaxTables = 4096, kMaxTensors = 65536, kMaxText = 4096, kMaxRank = 16;
 constexpr std::uint64_t kMaxTrainers = 65536;
 constexpr std::uint64_t kMaxDenseFloats = std::uint64_t{1} << 34;
-constexpr std::size_t kMaxCountedIds = std::size_t{1} << 32;
 
 Status Refuse(const std::string& why) {
   return Status::Error(Code::kInvalidArgument, "the job: " + why);
@@ -49,13 +48,24 @@ Status CheckTables(const JobSpec& spec) {
     PACELINE_TRY(CheckTableOptions(table.options).Wrap("the job"));
     PACELINE_TRY(CheckOptimizer(table.options.optimizer, whose));
     PACELINE_TRY(CheckScale(table.learning_rate_scale, whose));
-    if (table.options.admission.counted_ids > kMaxCountedIds) {
-      return Refuse(whose + ": it counts too many ids");
-    }
     if (table.options.name.size() > kMaxText) return Refuse("the name of a table is too long");
     if (!names.insert(table.options.name).second) return Refuse(whose + " is there twice");
   }
   return {};
+}
+
+Status CheckShape(const DenseTensor& tensor) {
+  std::uint64_t floats = 1;
+  for (const std::int64_t size : tensor.shape) {
+    const bool fits = size >= 1 && static_cast<std::uint64_t>(size) <= kMaxDenseFloats / floats;
+    if (!fits) return Refuse(fmt::format("tensor '{}' has a side of {}", tensor.name, size));
+    floats *= static_cast<std::uint64_t>(size);
+  }
+  if (tensor.shape.size() <= kMaxRank && (tensor.shape.empty() || floats == tensor.rows.floats())) {
+    return {};
+  }
+  return Refuse(fmt::format("tensor '{}': a shape that does not fit its {} floats", tensor.name,
+                            tensor.rows.floats()));
 }
 
 Status CheckDense(const JobSpec& spec) {
@@ -74,6 +84,7 @@ Status CheckDense(const JobSpec& spec) {
       return Refuse(fmt::format("more than {} dense floats", kMaxDenseFloats));
     }
     left -= rows.floats();
+    PACELINE_TRY(CheckShape(tensor));
     PACELINE_TRY(CheckScale(tensor.learning_rate_scale, fmt::format("tensor '{}'", tensor.name)));
   }
   return {};
@@ -103,9 +114,8 @@ class SpecWriter {
     Optimizer(options.optimizer);
     Choice(options.admission.rule);
     out.Number(options.admission.touches);
-    out.Number(std::uint64_t{options.admission.counted_ids});
     out.Number(std::bit_cast<std::uint64_t>(options.admission.probability));
-    Choice(options.last_touch);
+    out.Number(options.evict_after);
     out.Number(std::uint64_t{options.stripes});
     Float(table.learning_rate_scale);
   }
@@ -115,6 +125,8 @@ class SpecWriter {
     out.Number(tensor.rows.row_floats);
     Choice(tensor.kind);
     Float(tensor.learning_rate_scale);
+    out.Number(static_cast<std::uint32_t>(tensor.shape.size()));
+    for (const std::int64_t size : tensor.shape) out.Number(static_cast<std::uint64_t>(size));
   }
 
   wire::ByteWriter out;
@@ -158,9 +170,8 @@ class SpecReader {
     options.optimizer = Optimizer();
     options.admission.rule = Choice(AdmissionRule::kByChance);
     options.admission.touches = in.Number<std::uint32_t>();
-    options.admission.counted_ids = in.Number<std::uint64_t>();
     options.admission.probability = std::bit_cast<double>(in.Number<std::uint64_t>());
-    options.last_touch = Choice(LastTouch::kRemember);
+    options.evict_after = in.Number<std::uint32_t>();
     options.stripes = in.Number<std::uint64_t>();
     table.learning_rate_scale = Float();
     return table;
@@ -172,6 +183,10 @@ class SpecReader {
     tensor.rows.row_floats = in.Number<std::uint64_t>();
     tensor.kind = Choice(DenseKind::kWithoutDecay);
     tensor.learning_rate_scale = Float();
+    tensor.shape.resize(Count(kMaxRank));
+    for (std::int64_t& size : tensor.shape) {
+      size = static_cast<std::int64_t>(in.Number<std::uint64_t>());
+    }
     return tensor;
   }
 
@@ -182,7 +197,7 @@ class SpecReader {
 
 bool operator==(const DenseTensor& a, const DenseTensor& b) {
   return a.name == b.name && a.rows.rows == b.rows.rows && a.rows.row_floats == b.rows.row_floats &&
-         a.kind == b.kind && a.learning_rate_scale == b.learning_rate_scale;
+         a.kind == b.kind && a.learning_rate_scale == b.learning_rate_scale && a.shape == b.shape;
 }
 
 std::uint64_t JobSpec::DenseFloats() const {

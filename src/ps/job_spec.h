@@ -31,6 +31,7 @@ struct DenseTensor {
   algo::TensorRows rows;
   DenseKind kind = DenseKind::kParameter;
   float learning_rate_scale = 1;
+  std::vector<std::int64_t> shape = {};  // as the model has it, for exports; empty: of the rows
 
   bool IsInternal() const { return name.starts_with('.'); }
   friend bool operator==(const DenseTensor&, const DenseTensor&);

@@ -17,7 +17,8 @@ using testing::StatusIs;
 TEST(JobSpec, ComesBackAsItWas) {
   JobSpec spec = TestJob(Apply::kTogether, 3);
   spec.tables[0].options.admission = {.rule = AdmissionRule::kByChance, .probability = 0.25};
-  spec.tables[1].options.last_touch = LastTouch::kRemember;
+  spec.tables[1].options.evict_after = 1000;
+  spec.dense[0].shape = {5, 2, 5};
   spec.dense[2].kind = DenseKind::kWithoutDecay;
   spec.dense_optimizer = {.kind = RowOptimizerKind::kAdamW, .weight_decay = 0.5F, .beta2 = 0.95F};
   const auto decoded = DecodeJobSpec(EncodeJobSpec(spec));
@@ -53,6 +54,8 @@ TEST(JobSpec, NonsenseIsNamed) {
   refused([](JobSpec& s) { s.dense[2].rows.rows = std::uint64_t{1} << 60; }, "dense floats");
   refused([](JobSpec& s) { s.dense_optimizer.beta1 = std::numeric_limits<float>::infinity(); },
           "dense");
+  refused([](JobSpec& s) { s.dense[0].shape = {5, 5}; }, "a shape that does not fit its 50 floats");
+  refused([](JobSpec& s) { s.dense[0].shape = {-5, -10}; }, "a side of -5");
   refused([](JobSpec& s) { s.delay_compensation = -1; }, "compensation");
   refused(
       [](JobSpec& s) {

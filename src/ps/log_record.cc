@@ -16,7 +16,7 @@ namespace paceline::ps {
 namespace {
 
 constexpr std::string_view kMagic = "PACEWAL\n";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 static_assert(kMagic.size() + sizeof(kVersion) + sizeof(std::uint64_t) == kSegmentHeaderBytes);
 
 constexpr std::size_t kFieldBytes = kRecordHeadBytes;

@@ -12,8 +12,7 @@ namespace paceline::ps {
 
 namespace {
 
-constexpr std::size_t kCookieBytes = 4096;  // a page: the area begins on one
-constexpr std::size_t kLongestName = 107;   // of a Unix socket
+constexpr std::size_t kLongestName = 107;  // of a Unix socket
 constexpr std::chrono::milliseconds kFetchTimeout(2000);
 
 struct Offered {
@@ -31,16 +30,6 @@ Result<Offered> MakeMemory(MemoryUse use, std::size_t bytes) {
   MemoryOffer offer{.use = use, .bytes = bytes, .cookie = cookie, .socket = server->name()};
   return Offered{std::make_shared<net::SharedMemory>(std::move(memory)), std::move(server),
                  std::move(offer)};
-}
-
-Result<net::SharedMemory> FetchMemory(const MemoryOffer& offer) {
-  PACELINE_ASSIGN(UniqueFd fd, net::FetchFd(offer.socket, kFetchTimeout));
-  PACELINE_ASSIGN(auto memory,
-                  net::SharedMemory::Map(std::move(fd), static_cast<std::size_t>(offer.bytes)));
-  if (!std::equal(offer.cookie.begin(), offer.cookie.end(), memory.bytes().begin())) {
-    return Status::Error(Code::kProtocol, "the shared memory belongs to somebody else");
-  }
-  return memory;
 }
 
 }  // namespace
@@ -64,14 +53,27 @@ Result<MemoryOffer> DecodeOffer(std::span<const std::byte> message) {
   MemoryOffer offer{.use = MemoryUse{use}, .bytes = bytes, .cookie = {}, .socket = {}};
   const auto cookie = reader.Array<std::byte>(offer.cookie.size());
   const auto name = reader.Array<char>(reader.Number<std::uint64_t>());
-  const bool known = offer.use == MemoryUse::kToTrainer || offer.use == MemoryUse::kToServer;
+  const bool known = use >= static_cast<std::uint64_t>(MemoryUse::kToTrainer) &&
+                     use <= static_cast<std::uint64_t>(MemoryUse::kValues);
   if (!reader.ok() || !reader.at_end() || !known || bytes <= kCookieBytes || name.empty() ||
       name.size() > kLongestName) {
-    return Status::Error(Code::kProtocol, "an offer of memory that no trainer makes");
+    return Status::Error(Code::kProtocol, "an offer of memory that nobody makes");
   }
   std::ranges::copy(cookie, offer.cookie.begin());
   offer.socket.assign(name.begin(), name.end());
   return offer;
+}
+
+Result<net::SharedMemory> FetchMemory(const MemoryOffer& offer) {
+  PACELINE_ASSIGN(UniqueFd fd, net::FetchFd(offer.socket, kFetchTimeout));
+  const auto bytes = static_cast<std::size_t>(offer.bytes);
+  PACELINE_ASSIGN(auto memory, offer.use == MemoryUse::kValues
+                                   ? net::SharedMemory::MapForReading(std::move(fd), bytes)
+                                   : net::SharedMemory::Map(std::move(fd), bytes));
+  if (!std::equal(offer.cookie.begin(), offer.cookie.end(), memory.bytes().begin())) {
+    return Status::Error(Code::kProtocol, "the shared memory belongs to somebody else");
+  }
+  return memory;
 }
 
 std::span<std::byte> AreaOf(const net::SharedMemory& memory) {
@@ -96,8 +98,24 @@ Result<std::shared_ptr<net::SharedMemory>> OfferMemory(Channel& channel, MemoryU
   return std::move(made->memory);
 }
 
+Result<MemoryOffer> AskForValues(Channel& channel, Deadline deadline) {
+  PACELINE_TRY(channel.Send(MessageKind::kShareValues, {}, deadline));
+  PACELINE_ASSIGN(const Message answer, channel.Receive(deadline));
+  PACELINE_TRY(answer.status);
+  if (answer.kind != MessageKind::kShareValues) {
+    return Status::Error(Code::kProtocol, "an answer to another question");
+  }
+  if (answer.payload.empty()) return Status::Error(Code::kNotFound, "no values are shared");
+  PACELINE_ASSIGN(MemoryOffer offer, DecodeOffer(answer.payload));
+  if (offer.use == MemoryUse::kValues) return offer;
+  return Status::Error(Code::kProtocol, "memory for something else than values");
+}
+
 Status AcceptMemory(Channel& channel, std::span<const std::byte> message) {
   PACELINE_ASSIGN(const MemoryOffer offer, DecodeOffer(message));
+  if (offer.use == MemoryUse::kValues) {
+    return Status::Error(Code::kProtocol, "values that a trainer shares");
+  }
   auto memory = FetchMemory(offer);
   if (memory.ok()) {
     auto shared = std::make_shared<net::SharedMemory>(std::move(*memory));

@@ -98,6 +98,16 @@ class Collector final : public Checker {
     return state_.values->table(table).Restore(row);
   }
 
+  void Evicted(std::uint32_t table, std::uint64_t rows) override {
+    // Nobody knows any more which ids they were; the first server remembers how many.
+    if (options_.index == 0) state_.values->AddEvicted(table, rows);
+  }
+  void WithoutRow(std::uint32_t table, const WaitingId& id) override {
+    if (algo::ServerOf(id.id, options_.servers) == options_.index) {
+      state_.values->table(table).RestoreWaiting(id);
+    }
+  }
+
   ServerState Take() { return std::move(state_); }
 
  private:

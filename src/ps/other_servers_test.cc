@@ -68,12 +68,12 @@ class OtherServersTest : public ::testing::Test {
 };
 
 TEST_F(OtherServersTest, AJobMovesToAnyNumberOfServers) {
-  const JobSpec spec = TestJob(Apply::kTogether, 2);
+  const JobSpec spec = SelectiveJob(Apply::kTogether, 2);
   TestServers expected(1, {});
   expected.Begin(spec);
   std::vector<std::string> from;
   std::uint64_t batch = 0;
-  for (const std::uint32_t count : {2U, 3U, 1U, 5U}) {
+  for (const std::uint32_t count : {2U, 3U, 1U, 5U, 2U, 4U}) {
     const auto folders = Folders("run" + std::to_string(batch), count);
     for (const bool again : {false, true}) {
       // The second time from its own folder: what was loaded is durable at once.
@@ -85,11 +85,13 @@ TEST_F(OtherServersTest, AJobMovesToAnyNumberOfServers) {
       PushBatch(servers, spec, batch);  // the optimisers have moved, too
       PushBatch(expected, spec, batch);
       EXPECT_EQ(servers.Values(), expected.Values()) << count << " servers";
+      EXPECT_EQ(servers.TableCounts(), expected.TableCounts());
       for (std::uint32_t i = 0; i < count; ++i) EXPECT_THAT(servers[i].Snapshot(), IsOk());
     }
     from = folders;
     ++batch;
   }
+  EXPECT_GT(expected.TableCounts()[5], 0U);  // some were evicted
 }
 
 TEST_F(OtherServersTest, WhatDoesNotBelongTogetherIsRefused) {

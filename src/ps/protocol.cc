@@ -9,7 +9,7 @@ namespace paceline::ps {
 
 namespace {
 
-constexpr std::uint32_t kTrain = 1, kDense = 2;
+constexpr std::uint32_t kTrain = 1, kDense = 2, kMapped = 4, kFromLast = 8;
 constexpr std::size_t kPullHeadBytes = 32, kRowsHeadBytes = 16;
 constexpr std::uint32_t kMaxTables = 4096;
 
@@ -26,7 +26,9 @@ MessageBytes EncodePull(const PullCall& call) {
   writer.Number(call.trainer);
   writer.Number(call.min_version);
   writer.Number(call.own_batches);
-  writer.Number((call.touch == Touch::kTrain ? kTrain : 0U) | (call.dense ? kDense : 0U));
+  writer.Number((call.touch == Touch::kTrain ? kTrain : 0U) | (call.dense ? kDense : 0U) |
+                (call.dense_is_mapped ? kMapped : 0U) |
+                (call.order == DenseOrder::kFromLast ? kFromLast : 0U));
   writer.Number(static_cast<std::uint32_t>(call.rows.size()));
   for (const PullCall::Rows& rows : call.rows) {
     writer.Number(rows.table);
@@ -47,7 +49,9 @@ Result<PullCall> DecodePull(std::span<const std::byte> message) {
   const auto tables = reader.Number<std::uint32_t>();
   call.touch = (flags & kTrain) != 0 ? Touch::kTrain : Touch::kPeek;
   call.dense = (flags & kDense) != 0;
-  if (flags > (kTrain | kDense) || tables > kMaxTables) reader.Fail();
+  call.dense_is_mapped = (flags & kMapped) != 0;
+  call.order = (flags & kFromLast) != 0 ? DenseOrder::kFromLast : DenseOrder::kFromFirst;
+  if (flags > (kTrain | kDense | kMapped | kFromLast) || tables > kMaxTables) reader.Fail();
   for (std::uint32_t i = 0; i < tables && reader.ok(); ++i) {
     PullCall::Rows rows;
     rows.table = reader.Number<std::uint32_t>();
@@ -71,6 +75,14 @@ Result<Pulled> DecodePulled(std::span<const std::byte> message, std::size_t floa
   return Pulled{{wire::LoadLittle<std::uint64_t>(message.data()),
                  wire::LoadLittle<std::uint64_t>(message.data() + 8)},
                 {reinterpret_cast<const float*>(message.data() + kPulledHeadBytes), floats}};
+}
+
+Result<std::uint64_t> TakeChanges(std::span<const std::byte>& message) {
+  if (message.size() < kChangesBytes) return NotOurs("an answer to a pull");
+  const auto changes =
+      wire::LoadLittle<std::uint64_t>(message.data() + message.size() - kChangesBytes);
+  message = message.first(message.size() - kChangesBytes);
+  return changes;
 }
 
 std::vector<std::byte> EncodeNumbers(std::span<const std::uint64_t> numbers) {

@@ -24,13 +24,16 @@ struct PullCall {
   std::uint64_t own_batches = 0;
   Touch touch = Touch::kTrain;
   bool dense = false;
+  // Of a trainer that has the server's values mapped: a count of changes is enough.
+  bool dense_is_mapped = false;
+  DenseOrder order = DenseOrder::kFromFirst;
   std::vector<Rows> rows;
 };
 MessageBytes EncodePull(const PullCall& call);
 Result<PullCall> DecodePull(std::span<const std::byte> message);
 
-// The answer: two numbers, then floats: the rows in the order of the call, then the dense values.
-// The caller knows how many of each.
+// The answer: two numbers, then floats: the rows in the order of the call, then the dense values,
+// or where these are mapped SharedFloats::changes(). The caller knows how many of each.
 struct PulledNumbers {
   std::uint64_t version = 0;
   std::uint64_t pushes = 0;
@@ -43,6 +46,9 @@ struct Pulled {
   std::span<const float> floats;
 };
 Result<Pulled> DecodePulled(std::span<const std::byte> message, std::size_t floats);
+// How often the dense values had changed, the end of an answer that has them not; and cuts it off.
+inline constexpr std::size_t kChangesBytes = 8;
+Result<std::uint64_t> TakeChanges(std::span<const std::byte>& message);
 
 // The answer to a push: its lease and batch, which are also how the push begins.
 inline constexpr std::size_t kPushNameBytes = 16;

@@ -14,7 +14,6 @@
 #include "base/mutex.h"
 #include "ps/row_cache.h"
 #include "ps/striped_table.h"
-#include "ps/touch_counter.h"
 
 namespace paceline::ps {
 namespace {
@@ -51,7 +50,6 @@ class RocksTable final : public StripedTable {
   RocksTable(const TableOptions& options, const RocksTableOptions& rocks,
              std::unique_ptr<rocksdb::DB> db);
 
-  Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick) override;
   Result<std::uint64_t> Erase(std::span<const std::int64_t> ids) override;
   Status ForEachRow(const RowVisitor& visit) override;
   Result<std::unique_ptr<FrozenRows>> Freeze() override;
@@ -62,7 +60,6 @@ class RocksTable final : public StripedTable {
  private:
   struct Rows {
     RowCache cache;
-    TouchCounter counter;
     std::uint64_t stored = 0;  // in memory, on disk or both
   };
   struct alignas(64) Stripe {
@@ -80,7 +77,8 @@ class RocksTable final : public StripedTable {
   Status Write(Rows& rows, RowStore::RowNumber row);
   Status WriteChanged();
   Result<bool> EraseRow(Rows& rows, const Item& item);
-  Result<bool> EraseIfUntouched(std::int64_t id, std::uint32_t tick);
+  Result<std::uint64_t> EvictRows(std::uint32_t tick, const RowVisitor& removed) override;
+  Result<bool> EraseIfUntouched(std::int64_t id, std::uint32_t tick, const RowVisitor& removed);
   Status CheckStored(const rocksdb::Slice& value) const;
   Result<TableRow> RowAt(const rocksdb::Iterator& at, std::span<float> floats) const;
   class Frozen;
@@ -99,8 +97,8 @@ RocksTable::RocksTable(const TableOptions& options, const RocksTableOptions& roc
   const std::size_t bytes_in_memory = row_bytes_ + sizeof(std::int64_t) + 9;
   const std::size_t cached_rows = rocks.cache_bytes / options.stripes / bytes_in_memory;
   for (std::size_t i = 0; i < options.stripes; ++i) {
-    stripes_.push_back(std::make_unique<Stripe>(
-        Rows{.cache = RowCache(format().floats(), cached_rows), .counter = NewCounter()}));
+    stripes_.push_back(
+        std::make_unique<Stripe>(Rows{.cache = RowCache(format().floats(), cached_rows)}));
   }
 }
 
@@ -145,7 +143,7 @@ Result<RowStore::RowNumber> RocksTable::Load(Rows& rows, const Item& item) {
 
 Result<RowStore::RowNumber> RocksTable::LoadOrMake(Rows& rows, const Item& item, Access access) {
   PACELINE_ASSIGN(RowStore::RowNumber row, Load(rows, item));
-  if (row != RowStore::kNoRow || !Admitted(rows.counter, item, access)) return row;
+  if (row != RowStore::kNoRow || !Admitted(item, access)) return row;
   PACELINE_ASSIGN(row, Place(rows, item));
   format().Initialise(item.id, rows.cache.rows().Floats(row));
   rows.cache.SetChanged(row);
@@ -166,10 +164,8 @@ Status RocksTable::ForRows(std::span<const std::int64_t> ids, Access access, con
         continue;
       }
       float* row = stripe.rows.cache.rows().Floats(number);
-      // Reading a row again in the same tick leaves it as it is on disk.
-      const bool first_touch = access != Access::kPeek && format().Tick(row) != tick();
-      if (first_touch) format().SetTick(tick(), row);
-      if (access == Access::kChange || (first_touch && format().remembers_touch())) {
+      if (access == Access::kChange) {
+        format().SetTick(tick(), row);
         stripe.rows.cache.SetChanged(number);
       }
       use(item, row);
@@ -227,7 +223,7 @@ Result<TableRow> RocksTable::RowAt(const rocksdb::Iterator& at, std::span<float>
 // An iterator sees the database as it was when it was made.
 class RocksTable::Frozen final : public FrozenRows {
  public:
-  explicit Frozen(const RocksTable& table) : table_(table) {
+  explicit Frozen(const RocksTable& table) : table_(table), waiting_(table.CopyWaiting()) {
     rocksdb::ReadOptions options;
     options.fill_cache = false;
     at_.reset(table_.db_->NewIterator(options));
@@ -242,9 +238,11 @@ class RocksTable::Frozen final : public FrozenRows {
     if (!at_->status().ok()) return DiskError(at_->status(), "reading all rows");
     return {};
   }
+  std::span<const WaitingId> waiting() const override { return waiting_; }
 
  private:
   const RocksTable& table_;
+  const std::vector<WaitingId> waiting_;
   std::unique_ptr<rocksdb::Iterator> at_;
 };
 
@@ -258,23 +256,25 @@ Status RocksTable::ForEachRow(const RowVisitor& visit) {
   return rows->ForEachRow(visit);
 }
 
-Result<bool> RocksTable::EraseIfUntouched(std::int64_t id, std::uint32_t tick) {
+Result<bool> RocksTable::EraseIfUntouched(std::int64_t id, std::uint32_t tick,
+                                          const RowVisitor& removed) {
   const Item item{.hash = HashId(id), .id = id, .position = 0};
   Stripe& stripe = *stripes_[StripeOf(item.hash, stripes_.size())];
   MutexLock lock(stripe.mutex);
   PACELINE_ASSIGN(const RowStore::RowNumber row, Load(stripe.rows, item));
   if (row == RowStore::kNoRow) return false;
-  if (format().Tick(stripe.rows.cache.rows().Floats(row)) >= tick) return false;
+  const float* const floats = stripe.rows.cache.rows().Floats(row);
+  if (format().Tick(floats) >= tick) return false;
+  PACELINE_TRY(removed(format().View(id, floats)));
   return EraseRow(stripe.rows, item);
 }
 
-Result<std::uint64_t> RocksTable::EvictUntouchedSince(std::uint32_t tick) {
-  PACELINE_TRY(format().CheckRemembersTouch());
+Result<std::uint64_t> RocksTable::EvictRows(std::uint32_t tick, const RowVisitor& removed) {
   std::uint64_t evicted = 0;
   PACELINE_TRY(ForEachRow([&](const TableRow& row) -> Status {
     if (row.tick >= tick) return {};
     // It may have been touched since it was read.
-    PACELINE_ASSIGN(const bool erased, EraseIfUntouched(row.id, tick));
+    PACELINE_ASSIGN(const bool erased, EraseIfUntouched(row.id, tick, removed));
     if (erased) ++evicted;
     return {};
   }));
@@ -306,10 +306,10 @@ std::uint64_t RocksTable::Size() const {
 }
 
 std::size_t RocksTable::MemoryBytes() const {
-  std::size_t bytes = stripes_.size() * sizeof(Stripe);
+  std::size_t bytes = stripes_.size() * sizeof(Stripe) + CounterBytes();
   for (const auto& stripe : stripes_) {
     MutexLock lock(stripe->mutex);
-    bytes += stripe->rows.cache.MemoryBytes() + stripe->rows.counter.MemoryBytes();
+    bytes += stripe->rows.cache.MemoryBytes();
   }
   for (const std::string& property :
        {rocksdb::DB::Properties::kSizeAllMemTables, rocksdb::DB::Properties::kBlockCacheUsage,

@@ -65,7 +65,7 @@ TEST(RocksTable, OpeningRemovesWhatAnEarlierTableLeft) {
     const auto table = OpenRocksTable(Options(), {.folder = dir / "t", .cache_bytes = 0});
     ASSERT_THAT(table, IsOk());
     std::vector<float> out(10);
-    ASSERT_THAT((*table)->Pull(std::vector<std::int64_t>{1}, Touch::kPeek, out), IsOk());
+    ASSERT_THAT((*table)->Pull(std::vector<std::int64_t>{1}, out), IsOk());
     EXPECT_EQ(out[0], 0.0F);
     AddOne(**table, 1000);
   }

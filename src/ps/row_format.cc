@@ -13,7 +13,7 @@ RowFormat::RowFormat(const TableOptions& options)
     : name_(options.name),
       dim_(options.dim),
       state_floats_(StateFloats(options.optimizer.kind, options.dim)),
-      remembers_touch_(options.last_touch == LastTouch::kRemember),
+      remembers_touch_(options.evict_after > 0),
       floats_(dim_ + state_floats_ + (remembers_touch_ ? 1 : 0)),
       init_range_(options.init_range),
       source_{.seed = options.seed, .key = algo::TableKey(options.name)},

@@ -14,6 +14,7 @@
 #include "ps/channel.h"
 #include "ps/memory_offer.h"
 #include "ps/protocol.h"
+#include "wire/endian.h"
 
 namespace paceline::ps {
 
@@ -31,10 +32,7 @@ class Session {
 
   void Serve() {
     for (;;) {
-      const auto message = channel_->Receive(
-          kNoDeadline, [&](MessageKind kind, std::span<const std::byte> so_far, std::size_t bytes) {
-            if (kind == MessageKind::kPush) arriving_.See(so_far, bytes);
-          });
+      const auto message = channel_->Receive(kNoDeadline, arrival_);
       if (!message.ok()) return;  // the trainer comes back, or is done
       const Status served = Handle(*message);
       if (!served.ok()) channel_->SendSmall(message->kind, served, {});
@@ -50,10 +48,11 @@ class Session {
       case MessageKind::kConfigure: return Configure(message.payload);
       case MessageKind::kInitialise: return Initialise(message.payload);
       case MessageKind::kNextBatch: return NextBatch(message.payload);
-      case MessageKind::kPush: return Push(message.payload);
+      case MessageKind::kPush: return Push(message);
       case MessageKind::kPull: return Pull(message.payload);
       case MessageKind::kPullChanged: return PullChanged(message.payload);
       case MessageKind::kShareMemory: return AcceptMemory(*channel_, message.payload);
+      case MessageKind::kShareValues: return ShareValues();
     }
     return Status::Error(Code::kProtocol, "an unknown request");
   }
@@ -84,17 +83,33 @@ class Session {
     return {};
   }
 
-  Status Push(std::span<const std::byte> payload) {
+  Status Push(const Message& message) {
+    const auto payload = message.payload;
     if (payload.size() < kPushNameBytes) return Status::Error(Code::kProtocol, "a nameless push");
     const std::vector<std::byte> name(payload.begin(), payload.begin() + kPushNameBytes);
     MessageBytes* const memory = channel_->PayloadMemory();
-    PACELINE_ASSIGN(
-        const ServerCore::Pushed pushed,
-        memory == nullptr ? core_.Push(payload) : core_.Push(*memory, arriving_.DenseIsFinite()));
+    const auto push = [&]() -> Result<ServerCore::Pushed> {
+      if (message.in_place) return PushInPlace(payload);
+      if (memory == nullptr) return core_.Push(payload);
+      return core_.Push(*memory, arriving_.DenseIsFinite());
+    };
+    PACELINE_ASSIGN(const ServerCore::Pushed pushed, push());
     core_.WhenDurable(pushed.record, [channel = channel_, name](const Status& status) {
       channel->SendSmall(MessageKind::kPush, status, name);
     });
     return {};
+  }
+
+  // Gradients that nobody keeps are read where the trainer has written them: it leaves them alone
+  // until they are acknowledged. Ids are copied first, because they are checked and then used.
+  bool IsUsedInPlace(MessageKind kind, std::span<const std::byte> begun) const {
+    return kind == MessageKind::kPush && spec_.apply == Apply::kAtOnce && !core_.Logs() &&
+           !HasTables(begun);
+  }
+  Result<ServerCore::Pushed> PushInPlace(std::span<const std::byte> payload) {
+    PACELINE_ASSIGN(const ps::Push push, DecodePush(payload));
+    if (!push.tables.empty()) return Status::Error(Code::kProtocol, "a push that changes");
+    return core_.Push(push, arriving_.DenseIsFinite());
   }
 
   // The rows of all tables and the dense values, straight into the message.
@@ -107,25 +122,34 @@ class Session {
       }
       floats += rows.ids.size() * spec_.tables[rows.table].options.dim;
     }
-    const std::size_t dense = call.dense ? dense_floats_ : 0;
-    const std::span<float> answer = AnswerMemory(kPulledHeadBytes / sizeof(float) + floats + dense);
+    const bool only_counts = call.dense && call.dense_is_mapped;
+    const std::size_t dense = call.dense && !only_counts ? dense_floats_ : 0;
+    const std::size_t end = only_counts ? kChangesBytes / sizeof(float) : 0;
+    const std::span<float> answer =
+        AnswerMemory(kPulledHeadBytes / sizeof(float) + floats + dense + end);
     std::span<float> free = answer.subspan(kPulledHeadBytes / sizeof(float));
     PullRequest request{.trainer = call.trainer,
                         .min_version = call.min_version,
                         .own_batches = call.own_batches,
-                        .touch = call.touch};
+                        .touch = call.touch,
+                        .rows = {},
+                        .dense = {},
+                        .order = call.order};
     request.rows.reserve(call.rows.size());
     for (const PullCall::Rows& rows : call.rows) {
       const std::size_t count = rows.ids.size() * spec_.tables[rows.table].options.dim;
       request.rows.push_back({rows.table, rows.ids, free.first(count)});
       free = free.subspan(count);
     }
-    request.dense = free;
-    return AnswerPull(request, std::as_writable_bytes(answer));
+    request.dense = free.first(dense);
+    return AnswerPull(request, std::as_writable_bytes(answer),
+                      std::as_writable_bytes(free).subspan(dense * sizeof(float)));
   }
 
-  // Dense floats are on their way while the next ones are copied.
-  Status AnswerPull(const PullRequest& request, std::span<std::byte> answer) {
+  // Dense floats are on their way while the next ones are copied. `changes`, the end of the answer
+  // if it is not empty, tells how often they had changed.
+  Status AnswerPull(const PullRequest& request, std::span<std::byte> answer,
+                    std::span<std::byte> changes) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
     const auto stopped = [&] {
       return channel_->closed() || std::chrono::steady_clock::now() >= until;
@@ -148,9 +172,19 @@ class Session {
           }
           PACELINE_TRY(pulled.status());
           write_head(*pulled);
+          if (!changes.empty()) {
+            wire::StoreLittle(changes.data(), core_.DenseChanges(request, *pulled));
+          }
           written(answer.size());
           return {};
         });
+  }
+
+  Status ShareValues() {
+    const auto offer = core_.OfferDense();
+    const MessageBytes answer = offer.ok() ? EncodeOffer(*offer) : MessageBytes();
+    channel_->SendSmall(MessageKind::kShareValues, {}, AsBytes(answer));
+    return {};
   }
 
   Status PullChanged(std::span<const std::byte> payload) {
@@ -181,6 +215,13 @@ class Session {
   std::size_t dense_floats_ = 0;  // of this server, likewise
   std::vector<float> answer_;
   ArrivingPush arriving_;
+  const Arrival arrival_{
+      .watch =
+          [this](MessageKind kind, std::span<const std::byte> so_far, std::size_t bytes) {
+            if (kind == MessageKind::kPush) arriving_.See(so_far, bytes);
+          },
+      .in_place = [this](MessageKind kind,
+                         std::span<const std::byte> begun) { return IsUsedInPlace(kind, begun); }};
 };
 
 }  // namespace

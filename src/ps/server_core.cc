@@ -19,6 +19,12 @@ constexpr std::chrono::milliseconds kAskStopped{20};
 
 Status NotReady(const char* why) { return Status::Error(Code::kUnavailable, why); }
 
+// Who computes a round of trainers that wait for each other needs exactly the state before it.
+bool Repeats(const JobSpec& spec, const PullRequest& request, const PullAnswer& answer) {
+  return spec.apply == Apply::kTogether && request.touch == Touch::kTrain &&
+         answer.version == request.min_version + 1;
+}
+
 void Count(StalenessHistogram& histogram, std::uint64_t staleness) {
   const auto place = static_cast<std::size_t>(std::bit_width(staleness));
   if (histogram.counts.size() <= place) histogram.counts.resize(place + 1);
@@ -100,11 +106,13 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(MessageBytes& message, bool de
   return PushOnce(push, shared, dense_is_finite);
 }
 
-Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push) {
+Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push, bool dense_is_finite) {
   PACELINE_ASSIGN(const ServerValues* const values, Ready());
-  if (!Logs() && values->spec().apply == Apply::kAtOnce) return PushOnce(push, nullptr, false);
+  if (!Logs() && values->spec().apply == Apply::kAtOnce) {
+    return PushOnce(push, nullptr, dense_is_finite);
+  }
   MessageBytes message = EncodePush(push);
-  return Push(message, false);
+  return Push(message, dense_is_finite);
 }
 
 Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const SharedMessage& message,
@@ -142,42 +150,26 @@ Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const Share
     const bool counts = !push.deltas && push.version <= AppliedPushes();
     if (counts) Count(staleness_, AppliedPushes() - push.version);
   }
-  Change change;
-  const auto record = PlanAndLog(*values, push, logged, change);
-  if (!record.ok()) {
-    rounds_.Remove(push.batch, push.lease);  // it has not come, and may come again
-    return record.status();
+  std::uint64_t record = 0;
+  if (logged != nullptr) {
+    PACELINE_ASSIGN(record, Log(ChangeType::kPush, AsBytes(*logged), logged));
   }
-  PACELINE_TRY(Apply(*values, push, change));
-  return Pushed{.duplicate = false, .record = *record};
+  PACELINE_TRY(Apply(*values, push, Plan(*values, push, logged)));
+  return Pushed{.duplicate = false, .record = record};
 }
 
-Result<std::uint64_t> ServerCore::Impl::PlanAndLog(ServerValues& values, const ps::Push& push,
-                                                   const SharedMessage& message, Change& change) {
-  PACELINE_ASSIGN(change, Plan(values, push, message));
-  for (const AdmittedRows& rows : change.admitted) {
-    PACELINE_TRY(Log(ChangeType::kAdmitted, EncodeAdmitted(rows)).status());
-  }
-  if (message == nullptr) return std::uint64_t{0};
-  return Log(ChangeType::kPush, AsBytes(*message), message);
-}
-
-Result<ServerCore::Impl::Change> ServerCore::Impl::Plan(ServerValues& values, const ps::Push& push,
-                                                        const SharedMessage& message) {
+ServerCore::Impl::Change ServerCore::Impl::Plan(ServerValues& values, const ps::Push& push,
+                                                const SharedMessage& message) {
   Change change;
   if (values.spec().apply == Apply::kAtOnce) {
-    change.sums.emplace_back().push = push;
-  } else {
-    rounds_.Add(push.batch, push.lease, message);
-    const MutexLock lock(state_);
-    const std::uint64_t end = progress_.VersionAfter(push);
-    for (std::uint64_t batch = progress_.version(); batch < end; ++batch) {
-      change.sums.push_back(rounds_.Sum(batch));
-    }
+    change.emplace_back().push = push;
+    return change;
   }
-  for (PushSum& sum : change.sums) {
-    PACELINE_ASSIGN(auto admitted, values.KeepAdmitted(sum));
-    for (AdmittedRows& rows : admitted) change.admitted.push_back(std::move(rows));
+  rounds_.Add(push.batch, push.lease, message);
+  const MutexLock lock(state_);
+  const std::uint64_t end = progress_.VersionAfter(push);
+  for (std::uint64_t batch = progress_.version(); batch < end; ++batch) {
+    change.push_back(rounds_.Sum(batch));
   }
   return change;
 }
@@ -188,10 +180,13 @@ Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const
   std::uint64_t round = 0;
   {
     const MutexLock lock(state_);
-    round = progress_.version();
+    // Without waiting, so many pushes as there are trainers are a round, whoever sends them.
+    const std::uint64_t of_round = std::max<std::uint64_t>(1, values.spec().trainers);
+    round = together ? progress_.version() : progress_.pushes() / of_round;
   }
-  for (const PushSum& sum : change.sums) {
-    if (status.ok()) status = together ? values.ApplyRound(round++, sum) : values.Apply(sum.push);
+  for (const PushSum& sum : change) {
+    if (!status.ok()) break;
+    status = together ? values.ApplyRound(round++, sum) : values.Apply(round, sum.push);
   }
   const MutexLock lock(state_);
   if (!status.ok()) {
@@ -235,9 +230,7 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
     answer.version = progress_.version();
     answer.pushes = {AppliedPushes()};
   }
-  // Who computes a round of trainers that wait for each other needs exactly the state before it.
-  const bool repeats = values->spec().apply == ps::Apply::kTogether &&
-                       request.touch == Touch::kTrain && answer.version == request.min_version + 1;
+  const bool repeats = Repeats(values->spec(), request, answer);
   const bool tells = copied && !repeats;  // what it is told does not change any more
   PACELINE_TRY(values->Pull(request, [&](std::size_t floats) {
     if (tells) copied(answer, floats);
@@ -247,6 +240,19 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
                  request.trainer, request.min_version);
   }
   return answer;
+}
+
+std::uint64_t ServerCore::Impl::DenseChanges(const PullRequest& request,
+                                             const PullAnswer& answer) const {
+  const auto values = Ready();
+  const bool copies = !values.ok() || Repeats((*values)->spec(), request, answer) ||
+                      (*values)->KeepsPulled(request);
+  return copies ? kBeingChanged : (*values)->dense().Changes();
+}
+
+Result<MemoryOffer> ServerCore::Impl::OfferDense() {
+  PACELINE_ASSIGN(ServerValues* const values, Configured());
+  return values->dense().OfferValues();
 }
 
 Result<ChangedRows> ServerCore::Impl::PullChanged(std::uint64_t trainer, std::uint32_t table,
@@ -279,7 +285,8 @@ ServerStatus ServerCore::Impl::StatusNow() const {
   status.log_bytes = log_bytes_;
   status.snapshots = snapshots_;
   if (values == nullptr) return status;
-  status.rows = values->Rows();
+  status.tables = values->TableStatuses();
+  for (const TableStatus& table : status.tables) status.rows += table.rows;
   status.dense_floats = values->dense().floats();
   status.table_bytes = values->TableBytes();
   status.dense_bytes = values->dense().MemoryBytes();
@@ -321,7 +328,10 @@ Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message,
 Result<ServerCore::Pushed> ServerCore::Push(MessageBytes& message, bool dense_is_finite) {
   return impl_->Push(message, dense_is_finite);
 }
-Result<ServerCore::Pushed> ServerCore::Push(const ps::Push& push) { return impl_->Push(push); }
+Result<ServerCore::Pushed> ServerCore::Push(const ps::Push& push, bool dense_is_finite) {
+  return impl_->Push(push, dense_is_finite);
+}
+bool ServerCore::Logs() const { return impl_->Logs(); }
 void ServerCore::WhenDurable(std::uint64_t record, std::function<void(const Status&)> done) {
   impl_->WhenDurable(record, std::move(done));
 }
@@ -330,6 +340,10 @@ Result<PullAnswer> ServerCore::Pull(const PullRequest& request,
                                     const DenseCopied& copied) {
   return impl_->Pull(request, stopped, copied);
 }
+std::uint64_t ServerCore::DenseChanges(const PullRequest& request, const PullAnswer& answer) const {
+  return impl_->DenseChanges(request, answer);
+}
+Result<MemoryOffer> ServerCore::OfferDense() { return impl_->OfferDense(); }
 Result<ChangedRows> ServerCore::PullChanged(std::uint64_t trainer, std::uint32_t table,
                                             std::uint64_t call) {
   return impl_->PullChanged(trainer, table, call);

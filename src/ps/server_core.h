@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "disk/file_system.h"
 #include "ps/job_spec.h"
+#include "ps/memory_offer.h"
 #include "ps/push_ledger.h"
 #include "ps/store.h"
 
@@ -52,7 +53,8 @@ struct ServerStatus {
   std::uint64_t version = 0;
   std::uint64_t pushes = 0;
   std::uint64_t duplicates = 0;
-  std::uint64_t rows = 0;
+  std::uint64_t rows = 0;  // of all tables
+  std::vector<TableStatus> tables;
   std::uint64_t dense_floats = 0;
   std::uint64_t table_bytes = 0;    // memory of all tables
   std::uint64_t dense_bytes = 0;    // values and optimiser
@@ -99,8 +101,11 @@ class ServerCore {
   Result<Pushed> Push(std::span<const std::byte> message, bool dense_is_finite = false);
   // The same without a copy: keeps the memory and leaves other, of any length, in its place.
   Result<Pushed> Push(MessageBytes& message, bool dense_is_finite = false);
-  // Of a trainer in this process: a message is only made where one has to be kept.
-  Result<Pushed> Push(const ps::Push& push);
+  // Of a trainer in this process, or whose memory this one sees: a message is only made where one
+  // has to be kept.
+  Result<Pushed> Push(const ps::Push& push, bool dense_is_finite = false);
+  // Whether what is pushed is kept in a log.
+  bool Logs() const;
   // Calls `done` once, when the record is durable or never will be.
   void WhenDurable(std::uint64_t record, std::function<void(const Status&)> done);
 
@@ -111,6 +116,10 @@ class ServerCore {
   using DenseCopied = std::function<void(const PullAnswer& answer, std::size_t floats)>;
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
                           const DenseCopied& copied = nullptr);
+  // For trainers that read dense values where they lie. After a Pull() of `request` without its
+  // dense floats: their count of changes; odd: they have to be copied. kUnavailable: not shared.
+  std::uint64_t DenseChanges(const PullRequest& request, const PullAnswer& answer) const;
+  Result<MemoryOffer> OfferDense();
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
 

@@ -101,11 +101,6 @@ Status ServerCore::Impl::Replay(ChangeType type, std::span<const std::byte> payl
   switch (type) {
     case ChangeType::kJob: return ReplayJob(payload);
     case ChangeType::kInitialise: return ReplayInitialise(payload);
-    case ChangeType::kAdmitted: {
-      PACELINE_ASSIGN(const AdmittedRows rows, DecodeAdmitted(payload));
-      PACELINE_ASSIGN(ServerValues* const values, Configured());
-      return values->Admit(rows);
-    }
     case ChangeType::kPush: {
       const Status status = ReplayPush(payload);
       return status.ok() ? status : Damaged("a push in the log: " + status.message());
@@ -157,9 +152,8 @@ Status ServerCore::Impl::ReplayPush(std::span<const std::byte> payload) {
     PACELINE_ASSIGN(const auto answer, progress_.Check(push));
     if (answer == PushLedger::Answer::kDuplicate) return Damaged("it is there twice");
   }
-  PACELINE_ASSIGN(const Change change, Plan(*values, push, message));
   ++recovery_.replayed;
-  return Apply(*values, push, change);
+  return Apply(*values, push, Plan(*values, push, message));
 }
 
 Status ServerCore::Impl::Snapshot() {
@@ -182,6 +176,7 @@ Result<ServerCore::Impl::Frozen> ServerCore::Impl::Freeze() {
     PACELINE_ASSIGN(auto table, frozen.values->table(i).Freeze());
     frozen.tables.push_back(std::move(table));
   }
+  frozen.evicted = frozen.values->Evicted();
   frozen.rounds = rounds_;
   {
     const MutexLock lock(state_);
@@ -198,6 +193,7 @@ Status ServerCore::Impl::WriteFrozen(const Frozen& frozen) {
   PACELINE_TRY(WriteSnapshot(fs, options_.folder, frozen.segment,
                              {.values = *frozen.values,
                               .tables = frozen.tables,
+                              .evicted = frozen.evicted,
                               .dense = frozen.dense,
                               .initialised = frozen.initialised,
                               .progress = frozen.progress,

@@ -30,9 +30,11 @@ class ServerCore::Impl {
   Status Configure(const JobSpec& spec);
   Status Initialise(std::span<const float> dense);
   Result<Pushed> Push(MessageBytes& message, bool dense_is_finite);
-  Result<Pushed> Push(const ps::Push& push);
+  Result<Pushed> Push(const ps::Push& push, bool dense_is_finite);
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
                           const DenseCopied& copied);
+  std::uint64_t DenseChanges(const PullRequest& request, const PullAnswer& answer) const;
+  Result<MemoryOffer> OfferDense();
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
   Result<std::uint64_t> NextBatch(std::uint64_t lease);
   ServerStatus StatusNow() const;
@@ -43,22 +45,17 @@ class ServerCore::Impl {
   Status Snapshot();
   bool WantsSnapshot() const;
   void WhenDurable(std::uint64_t record, std::function<void(const Status&)> done);
+  bool Logs() const { return log_ != nullptr && options_.wal != Wal::kOff; }
 
  private:
   // What a push changes: itself, or the sums of the rounds that it completes.
-  struct Change {
-    std::vector<PushSum> sums;
-    std::vector<AdmittedRows> admitted;
-  };
+  using Change = std::vector<PushSum>;
 
   Result<ServerValues*> Configured() const;
   Result<ServerValues*> Ready() const;
   // `message`: what `push` points into; null where nobody keeps it.
   Result<Pushed> PushOnce(ps::Push push, const SharedMessage& message, bool dense_is_finite);
-  Result<Change> Plan(ServerValues& values, const ps::Push& push, const SharedMessage& message)
-      PACELINE_REQUIRES(writer_);
-  Result<std::uint64_t> PlanAndLog(ServerValues& values, const ps::Push& push,
-                                   const SharedMessage& message, Change& change)
+  Change Plan(ServerValues& values, const ps::Push& push, const SharedMessage& message)
       PACELINE_REQUIRES(writer_);
   Status Apply(ServerValues& values, const ps::Push& push, const Change& change)
       PACELINE_REQUIRES(writer_);
@@ -70,7 +67,6 @@ class ServerCore::Impl {
   ServerValuesOptions ValuesOptions() const;
   void Adopt(ServerState state) PACELINE_REQUIRES(writer_);
   // Returns the record's number; 0 without a log.
-  bool Logs() const { return log_ != nullptr && options_.wal != Wal::kOff; }
   Result<std::uint64_t> Log(ChangeType type, std::span<const std::byte> payload,
                             const SharedMessage& owner = nullptr) PACELINE_REQUIRES(writer_);
   std::uint64_t LastRecord() const PACELINE_REQUIRES(writer_) {
@@ -85,6 +81,7 @@ class ServerCore::Impl {
   struct Frozen {
     ServerValues* values = nullptr;
     std::vector<std::unique_ptr<FrozenRows>> tables;
+    std::vector<std::uint64_t> evicted;  // by table
     DenseCopy dense;
     bool initialised = false;
     Progress progress{0};

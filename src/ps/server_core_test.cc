@@ -90,9 +90,10 @@ TEST(ServerCore, WeightDecayLeavesAloneWhatIsMarked) {
 }
 
 TEST(ServerCore, TogetherGivesTheSameBitsOnAnyNumberOfServersInAnyOrder) {
-  constexpr std::uint64_t kTrainers = 5, kBatches = 4;
-  const JobSpec spec = TestJob(Apply::kTogether, kTrainers);
+  constexpr std::uint64_t kTrainers = 5, kBatches = 6;
+  const JobSpec spec = SelectiveJob(Apply::kTogether, kTrainers);
   std::vector<float> expected;
+  std::vector<std::uint64_t> expected_counts;
   for (const std::uint32_t count : {1U, 2U, 3U}) {
     TestServers servers(count, {});
     servers.Begin(spec);
@@ -110,8 +111,13 @@ TEST(ServerCore, TogetherGivesTheSameBitsOnAnyNumberOfServersInAnyOrder) {
     }
     EXPECT_EQ(servers[0].StatusNow().version, kBatches);
     EXPECT_EQ(servers[0].StatusNow().waiting_bytes, 0U);
-    if (expected.empty()) expected = servers.Values();
+    if (expected.empty()) {
+      expected = servers.Values();
+      expected_counts = servers.TableCounts();
+      EXPECT_GT(expected_counts[5], 0U);  // some were evicted
+    }
     EXPECT_EQ(servers.Values(), expected) << count << " servers";
+    EXPECT_EQ(servers.TableCounts(), expected_counts) << count << " servers";
   }
 }
 
@@ -192,6 +198,13 @@ TEST(ServerCore, WhatDoesNotFitIsRefusedAndChangesNothing) {
   refused({.tables = {{1, 3, own, row}}}, Code::kProtocol, "'places'");
   refused({.tables = {{0, 3, foreign, row}}}, Code::kProtocol, "server 1's");
   refused({.tables = {{0, 3, twice, two_rows}}}, Code::kProtocol, "id comes twice");
+  std::vector<std::int64_t> many;
+  for (std::int64_t id = mine; many.size() < 1000; ++id) {
+    if (algo::ServerOf(id, 2) == 0) many.push_back(id);
+  }
+  many.push_back(mine);
+  const std::vector<float> many_rows(3 * many.size());
+  refused({.tables = {{0, 3, many, many_rows}}}, Code::kProtocol, "id comes twice");
   refused({.tables = {{0, 3, own, row}, {0, 3, own, row}}}, Code::kProtocol, "table comes twice");
   refused({.tables = {{0, 3, own, bad_row}}}, Code::kInvalidArgument, "'words'");
   refused({.dense = std::span(dense).first(3)}, Code::kProtocol, "3 dense floats");
@@ -299,13 +312,14 @@ TEST(ServerCore, DeltasAreDividedAmongTrainers) {
   EXPECT_EQ(servers.Values(), expected);
 }
 
+// Also where trainers come and go: the push says how many there are.
 TEST(ServerCore, AStatisticMovesByOneTrainersShare) {
-  JobSpec spec = TestJob(Apply::kAtOnce, 4);
+  JobSpec spec = TestJob(Apply::kAtOnce, 0);
   spec.tables.clear();
   TestServers servers(1, {});
   servers.Begin(spec);
   const std::vector<float> before = servers.Values();
-  TestPush push;
+  TestPush push{.trainers = 4};
   push.dense.assign(61, 10);
   servers.Push(push);
   const std::vector<float> after = servers.Values();
@@ -363,7 +377,7 @@ TEST(ServerCore, StalenessCountsPushesInBetween) {
 
 // It died between its pushes to two servers; this one has its push and all others.
 TEST(ServerCore, ATrainerThatRepeatsARoundGetsWhatItHadThen) {
-  const JobSpec spec = TestJob(Apply::kTogether, 2);
+  const JobSpec spec = SelectiveJob(Apply::kTogether, 2);
   TestServers servers(1, {});
   servers.Begin(spec);
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 70, 0);
@@ -380,13 +394,42 @@ TEST(ServerCore, ATrainerThatRepeatsARoundGetsWhatItHadThen) {
                 IsOk());
     return values;
   };
-  for (std::uint64_t round = 0; round < 3; ++round) {
+  for (std::uint64_t round = 0; round < 6; ++round) {
     const std::vector<float> before = pull(round);
     for (const std::uint64_t trainer : {0U, 1U}) {
       servers.Push(RandomPush(spec, trainer, round, rng));
     }
     EXPECT_EQ(pull(round), before);
     EXPECT_NE(pull(round + 1), before);
+  }
+  EXPECT_GT(servers.TableCounts()[5], 0U);  // some rows were evicted with a round
+}
+
+// Every round brings ids that never come back.
+TEST(ServerCore, ATableWithEvictionStaysBounded) {
+  for (const Apply apply : {Apply::kTogether, Apply::kAtOnce}) {
+    constexpr std::uint64_t kRounds = 200, kIds = 10, kAfter = 16;
+    JobSpec spec = TestJob(apply, 2);
+    spec.tables[0].options.evict_after = kAfter;
+    TestServers servers(2, {});
+    servers.Begin(spec);
+    std::int64_t next_id = 0;
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      for (const std::uint64_t trainer : {0U, 1U}) {
+        TestPush push{.lease = trainer, .batch = round, .dense = {}};
+        for (std::uint64_t i = 0; i < kIds / 2; ++i) push.rows[0][next_id++] = {1, 2, 3};
+        push.rows[0][-1] = {1, 2, 3};  // and one that always does
+        servers.Push(push);
+      }
+      EXPECT_LE(servers.TableCounts()[0], kIds * (kAfter + kAfter / 8 + 1) + 1) << round;
+    }
+    const auto counts = servers.TableCounts();
+    EXPECT_EQ(counts[0] + counts[2], kIds * kRounds + 1);
+    std::vector<float> row(3);
+    ASSERT_THAT(servers[algo::ServerOf(-1, 2)].Pull(
+                    {.rows = {{0, std::vector<std::int64_t>{-1}, row}}}, nullptr),
+                IsOk());
+    EXPECT_LT(row[0], -1.0F);  // never evicted: all of its gradients counted
   }
 }
 

@@ -41,8 +41,8 @@ Result<std::unique_ptr<ServerLink>> ServerLink::Connect(net::Loop& loop,
                                                         const LinkOptions& options) {
   std::unique_ptr<ServerLink> link(new ServerLink(loop, options));
   PACELINE_ASSIGN(Opened opened, link->Open(MemoryUse::kToTrainer));
-  link->requests_ = std::move(opened.channel);
   link->initialised_ = opened.initialised;
+  link->UseForRequests(std::move(opened));
   link->thread_ = StartThread(
       "ps-push", [self = link.get()](const std::stop_token& stop) { self->RunPushes(stop); });
   return link;
@@ -86,7 +86,7 @@ Result<ServerLink::Opened> ServerLink::Open(MemoryUse use) {
 
 Result<ServerLink::Opened> ServerLink::Introduce(std::unique_ptr<net::Connection> connection,
                                                  MemoryUse use, Deadline deadline) const {
-  Opened opened{std::make_shared<Channel>(std::move(connection)), false, nullptr};
+  Opened opened{std::make_shared<Channel>(std::move(connection)), false, nullptr, {}};
   PACELINE_TRY(opened.channel->Send(MessageKind::kConfigure, options_.job, deadline));
   PACELINE_ASSIGN(const Message answer, opened.channel->Receive(deadline));
   PACELINE_TRY(answer.status);
@@ -94,7 +94,24 @@ Result<ServerLink::Opened> ServerLink::Introduce(std::unique_ptr<net::Connection
   opened.initialised = numbers[0] != 0;
   if (!options_.shared_memory) return opened;
   PACELINE_ASSIGN(opened.memory, OfferMemory(*opened.channel, use, MemoryBytes(use), deadline));
+  if (opened.memory && use == MemoryUse::kToTrainer) PACELINE_TRY(MapValues(opened, deadline));
   return opened;
+}
+
+// Few values are in the answer before their memory is found.
+Status ServerLink::MapValues(Opened& opened, Deadline deadline) const {
+  if (options_.dense_bytes <= kInlineBytes) return {};
+  const auto offer = AskForValues(*opened.channel, deadline);
+  if (!offer.ok()) return offer.status().code() == Code::kNotFound ? Status() : offer.status();
+  auto values = FloatsReader::Map(*offer);
+  const bool fits = values.ok() && values->size() * sizeof(float) == options_.dense_bytes;
+  if (fits) opened.values = std::move(*values);
+  return {};
+}
+
+void ServerLink::UseForRequests(Opened opened) {
+  requests_ = std::move(opened.channel);
+  values_ = std::move(opened.values);
 }
 
 std::size_t ServerLink::MemoryBytes(MemoryUse use) const {
@@ -134,7 +151,7 @@ Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
   std::ranges::copy(request, std::as_writable_bytes(std::span(asked_again_)).begin());
   if (unanswered_) {  // what comes next on this connection answers something else
     PACELINE_ASSIGN(Opened opened, Open(MemoryUse::kToTrainer));
-    requests_ = std::move(opened.channel);
+    UseForRequests(std::move(opened));
   }
   unanswered_ = true;
   Status sent = requests_->Send(kind, request, steady_clock::now() + options_.away);
@@ -145,16 +162,16 @@ Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
 Status ServerLink::ReopenAndAsk() {
   PACELINE_LOG(Warning, "{} is away; waiting for it", options_.name);
   PACELINE_ASSIGN(Opened opened, Open(MemoryUse::kToTrainer));
-  requests_ = std::move(opened.channel);
+  UseForRequests(std::move(opened));
   PACELINE_LOG(Info, "{} is back", options_.name);
   return requests_->Send(asked_, AsBytes(asked_again_).first(asked_bytes_),
                          steady_clock::now() + options_.away);
 }
 
 Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>& use,
-                         const WatchPayload& watch) {
+                         const Arrival& arrival) {
   for (;;) {
-    auto answer = requests_->Receive(steady_clock::now() + options_.away, watch);
+    auto answer = requests_->Receive(steady_clock::now() + options_.away, arrival);
     Status status = answer.ok() ? answer->status : answer.status();
     if (status.ok() && answer->kind != asked_) {
       status = Status::Error(Code::kProtocol, "an answer to another question");

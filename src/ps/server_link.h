@@ -22,6 +22,7 @@
 #include "ps/memory_offer.h"
 #include "ps/push_message.h"
 #include "ps/ring_space.h"
+#include "ps/shared_floats.h"
 
 namespace paceline::ps {
 
@@ -54,12 +55,16 @@ class ServerLink {
   // Whether the server had dense values when the link was made.
   bool initialised() const { return initialised_; }
 
+  // The server's dense values, if it shares them: of the connection on which the last answer came,
+  // for the thread that asks. Null: it does not.
+  const FloatsReader* values() const { return values_ ? &*values_ : nullptr; }
+
   // Sends a request, to be followed by one Await(): requests to several servers run beside each
   // other. `use` gets the answer's payload.
   Status Ask(MessageKind kind, std::span<const std::byte> request);
-  // `watch`, if there is one, sees it arrive; more than once if the server goes away meanwhile.
+  // `arrival` sees it arrive; more than once if the server goes away meanwhile.
   Status Await(const std::function<Status(std::span<const std::byte>)>& use,
-               const WatchPayload& watch = nullptr);
+               const Arrival& arrival = {});
 
   // Queues a push; waits while the window, or the memory for pushes, is full.
   Status Push(const ps::Push& push);
@@ -98,12 +103,15 @@ class ServerLink {
     std::shared_ptr<Channel> channel;
     bool initialised = false;
     std::shared_ptr<net::SharedMemory> memory;  // null: none
+    std::optional<FloatsReader> values;         // with `memory` for answers
   };
   // Whether the same call may succeed once the server is back.
   static bool MayComeBack(const Status& status);
   Result<Opened> Open(MemoryUse use);
   Result<Opened> Introduce(std::unique_ptr<net::Connection> connection, MemoryUse use,
                            Deadline deadline) const;
+  Status MapValues(Opened& opened, Deadline deadline) const;
+  void UseForRequests(Opened opened);
   std::size_t MemoryBytes(MemoryUse use) const;
   Status CheckNothingLost(const Opened& opened, bool had_values, Deadline deadline);
   Status ReopenAndAsk();
@@ -130,6 +138,7 @@ class ServerLink {
 
   // Of the thread that asks.
   std::shared_ptr<Channel> requests_;
+  std::optional<FloatsReader> values_;
   MessageKind asked_ = MessageKind::kPull;
   MessageBytes asked_again_;  // what to send when the server comes back
   std::size_t asked_bytes_ = 0;

@@ -1,7 +1,10 @@
 #include "ps/server_values.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -22,11 +25,27 @@ Status CheckFinite(std::span<const float> values, const std::string& whose) {
                        fmt::format("a push with a number that is not finite: {}", whose));
 }
 
+// Places of ids in an open hash table: one pass instead of sorting them.
 bool EachOnce(std::span<const std::int64_t> ids) {
-  if (std::ranges::adjacent_find(ids, std::ranges::greater_equal()) == ids.end()) return true;
-  std::vector<std::int64_t> sorted(ids.begin(), ids.end());
-  std::ranges::sort(sorted);
-  return std::ranges::adjacent_find(sorted) == sorted.end();
+  const auto bits = static_cast<int>(std::bit_width(2 * ids.size()));
+  std::vector<std::uint32_t> slots(std::size_t{1} << bits);  // places + 1; 0: free
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    // Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio.
+    const std::uint64_t hash = static_cast<std::uint64_t>(ids[i]) * 0x9E3779B97F4A7C15U;
+    for (std::size_t slot = hash >> (64 - bits);; slot = (slot + 1) & (slots.size() - 1)) {
+      if (slots[slot] == 0) {
+        slots[slot] = static_cast<std::uint32_t>(i + 1);
+        break;
+      }
+      if (ids[slots[slot] - 1] == ids[i]) return false;
+    }
+  }
+  return true;
+}
+
+std::uint32_t TickOf(std::uint64_t round) {
+  constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max() - 1;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(round, kLast));
 }
 
 Result<std::unique_ptr<Table>> OpenTable(const TableOptions& table, std::size_t number,
@@ -49,7 +68,8 @@ Result<std::unique_ptr<Table>> OpenTable(const TableOptions& table, std::size_t 
 ServerValues::ServerValues(const JobSpec& spec, const ServerValuesOptions& options)
     : spec_(spec),
       options_(options),
-      dense_(spec, DensePiecesOf(spec, options.servers, options.index)) {}
+      dense_(spec, DensePiecesOf(spec, options.servers, options.index)),
+      evicted_(spec.tables.size()) {}
 
 Result<std::unique_ptr<ServerValues>> ServerValues::Open(const JobSpec& spec,
                                                          const ServerValuesOptions& options) {
@@ -127,13 +147,15 @@ Status ServerValues::ApplyTables(const Push& push) {
   return {};
 }
 
-Status ServerValues::Apply(const Push& push) {
+Status ServerValues::Apply(std::uint64_t round, const Push& push) {
+  SetTicks(round);
   PACELINE_TRY(ApplyTables(push));
+  PACELINE_TRY(Evict(round, [](std::size_t, const TableRow&) {}));
   if (push.dense.empty()) return {};
   if (push.deltas) {
     dense_.Add(push.dense, push.trainers);
   } else {
-    dense_.ApplyOne(push.dense, push.learning_rate);
+    dense_.ApplyOne(push.dense, push.learning_rate, push.trainers);
   }
   return {};
 }
@@ -145,7 +167,12 @@ Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum) {
     if (before_) old.dense = std::move(before_->dense);  // memory that is there already
     before_.reset();
   }
+  SetTicks(round);
   PACELINE_TRY(ApplyTables(sum.push));
+  // Who repeats this round needs also the rows that end with it.
+  PACELINE_TRY(Evict(round, [&](std::size_t table, const TableRow& row) {
+    old.tables[table].Add(row.id, row.values);
+  }));
   if (sum.dense.empty()) {
     old.dense.clear();
   } else {
@@ -154,6 +181,32 @@ Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum) {
   }
   const MutexLock lock(before_mutex_);
   before_ = std::move(old);
+  return {};
+}
+
+void ServerValues::SetTicks(std::uint64_t round) {
+  for (const auto& table : tables_) table->SetTick(TickOf(round));
+}
+
+Status ServerValues::Evict(std::uint64_t round, const Removed& removed) {
+  if (evicted_round_ == round) return {};  // several pushes are of the same round
+  evicted_round_ = round;
+  for (std::uint32_t i = 0; i < tables_.size(); ++i) {
+    const std::uint32_t after = spec_.tables[i].options.evict_after;
+    if (!EvictsWith(round, after)) continue;
+    std::vector<std::int64_t> ids;
+    PACELINE_TRY(tables_[i]
+                     ->EvictUntouchedSince(TickOf(round - after) + 1,
+                                           [&](const TableRow& row) {
+                                             ids.push_back(row.id);
+                                             removed(i, row);
+                                             return Status();
+                                           })
+                     .status()
+                     .Wrap(NameOf(i)));
+    changes_.Changed(i, ids);
+    AddEvicted(i, ids.size());
+  }
   return {};
 }
 
@@ -168,79 +221,44 @@ Status ServerValues::ApplyPart(const Push& push, const TablePart& part) {
   return table.Add(part.ids, shares);
 }
 
-Result<std::vector<AdmittedRows>> ServerValues::KeepAdmitted(PushSum& sum) {
-  std::vector<AdmittedRows> kept;
-  for (TablePart& part : sum.push.tables) {
-    const AdmissionOptions& admission = spec_.tables[part.table].options.admission;
-    if (admission.rule != AdmissionRule::kAfterTouches) continue;
-    std::vector<std::uint8_t> has(part.ids.size());
-    PACELINE_TRY(tables_[part.table]->Has(part.ids, has));
-    AdmittedRows rows{.table = part.table, .ids = {}};
-    std::vector<float> values;
-    for (std::size_t i = 0; i < has.size(); ++i) {
-      if (has[i] == 0) continue;
-      rows.ids.push_back(part.ids[i]);
-      const auto row = part.values.subspan(i * part.dim, part.dim);
-      values.insert(values.end(), row.begin(), row.end());
-    }
-    sum.ids.push_back(rows.ids);
-    sum.values.push_back(std::move(values));
-    part.ids = sum.ids.back();
-    part.values = sum.values.back();
-    if (!rows.ids.empty()) kept.push_back(std::move(rows));
-  }
-  return kept;
-}
-
-Status ServerValues::Admit(const AdmittedRows& rows) {
-  if (!CheckTable(rows.table).ok()) {
-    return Status::Error(Code::kBadCheckpoint, "admitted rows of a table that the job has not");
-  }
-  const TableOptions& options = spec_.tables[rows.table].options;
-  Table& table = *tables_[rows.table];
-  std::vector<std::uint8_t> has(rows.ids.size());
-  PACELINE_TRY(table.Has(rows.ids, has));
-  std::vector<float> values(options.dim);
-  const std::vector<float> state(StateFloats(options.optimizer.kind, options.dim));
-  for (std::size_t i = 0; i < has.size(); ++i) {
-    if (has[i] != 0) continue;
-    const auto id = std::span(rows.ids).subspan(i, 1);
-    PACELINE_TRY(table.Pull(id, Touch::kPeek, values));  // the initial values
-    PACELINE_TRY(table.Restore({.id = id.front(), .values = values, .state = state}));
-  }
-  return {};
-}
-
 Status ServerValues::Pull(const PullRequest& request,
                           const std::function<void(std::size_t)>& copied) {
   for (const RowsWanted& wanted : request.rows) {
     PACELINE_TRY(CheckTable(wanted.table));
     PACELINE_TRY(CheckIds(wanted.table, wanted.ids));
-    PACELINE_TRY(tables_[wanted.table]->Pull(wanted.ids, request.touch, wanted.out));
+    PACELINE_TRY(tables_[wanted.table]->Pull(wanted.ids, wanted.out));
   }
   if (request.dense.empty()) return {};
   if (request.dense.size() != dense_.floats()) {
     return Protocol(fmt::format("a pull of {} dense floats: this server has {}",
                                 request.dense.size(), dense_.floats()));
   }
-  const bool keeps = spec_.delay_compensation > 0 && request.touch == Touch::kTrain &&
-                     request.trainer < spec_.trainers;
-  if (keeps) {
-    dense_.ReadAndKeep(request.trainer, request.dense);
+  if (KeepsPulled(request)) {
+    dense_.ReadAndKeep(request.trainer, request.order, request.dense);
   } else {
-    dense_.Read(request.dense, copied);
+    dense_.Read(request.order, request.dense, copied);
   }
   return {};
 }
 
-Result<ServerValues::OldValues> ServerValues::RowsBefore(std::uint64_t round, const Push& sum) {
+bool ServerValues::KeepsPulled(const PullRequest& request) const {
+  return spec_.delay_compensation > 0 && request.touch == Touch::kTrain &&
+         request.trainer < spec_.trainers;
+}
+
+void ServerValues::OldRows::Add(std::int64_t id, std::span<const float> row) {
+  ids.push_back(id);
+  values.insert(values.end(), row.begin(), row.end());
+}
+
+Result<ServerValues::OldValues> ServerValues::RowsBefore(std::uint64_t round,
+                                                         const Push& sum) const {
   OldValues old{.round = round, .tables = std::vector<OldRows>(tables_.size()), .dense = {}};
   for (const TablePart& part : sum.tables) {
     OldRows& rows = old.tables[part.table];
+    rows.ids.assign(part.ids.begin(), part.ids.end());
     rows.values.resize(part.ids.size() * part.dim);
-    PACELINE_TRY(tables_[part.table]->Pull(part.ids, Touch::kPeek, rows.values));
-    rows.places.reserve(part.ids.size());
-    for (std::size_t i = 0; i < part.ids.size(); ++i) rows.places.emplace(part.ids[i], i);
+    PACELINE_TRY(tables_[part.table]->Pull(part.ids, rows.values));
   }
   return old;
 }
@@ -251,15 +269,18 @@ bool ServerValues::RestoreBefore(std::uint64_t round, const PullRequest& request
   for (const RowsWanted& wanted : request.rows) {
     const OldRows& rows = before_->tables[wanted.table];
     const std::size_t dim = spec_.tables[wanted.table].options.dim;
+    std::unordered_map<std::int64_t, std::size_t> places;
+    places.reserve(rows.ids.size());
+    for (std::size_t i = 0; i < rows.ids.size(); ++i) places.emplace(rows.ids[i], i);
     for (std::size_t i = 0; i < wanted.ids.size(); ++i) {
-      const auto found = rows.places.find(wanted.ids[i]);
-      if (found == rows.places.end()) continue;
+      const auto found = places.find(wanted.ids[i]);
+      if (found == places.end()) continue;
       std::ranges::copy(std::span(rows.values).subspan(found->second * dim, dim),
                         wanted.out.subspan(i * dim, dim).begin());
     }
   }
   if (!request.dense.empty() && !before_->dense.empty()) {
-    std::ranges::copy(before_->dense, request.dense.begin());
+    CopyInOrder(before_->dense, request.order, request.dense);
   }
   return true;
 }
@@ -270,14 +291,30 @@ Result<ChangedRows> ServerValues::PullChanged(std::uint64_t trainer, std::uint32
   ChangeRecorder::Taken taken = changes_.Take(trainer, table, call);
   ChangedRows rows{.restarted = taken.restarted, .ids = std::move(taken.ids), .values = {}};
   rows.values.resize(rows.ids.size() * spec_.tables[table].options.dim);
-  PACELINE_TRY(tables_[table]->Pull(rows.ids, Touch::kPeek, rows.values));
+  PACELINE_TRY(tables_[table]->Pull(rows.ids, rows.values));
   return rows;
 }
 
-std::uint64_t ServerValues::Rows() const {
-  std::uint64_t rows = 0;
-  for (const auto& table : tables_) rows += table->Size();
-  return rows;
+std::vector<std::uint64_t> ServerValues::Evicted() const {
+  const MutexLock lock(evicted_mutex_);
+  return evicted_;
+}
+
+void ServerValues::AddEvicted(std::size_t table, std::uint64_t rows) {
+  const MutexLock lock(evicted_mutex_);
+  evicted_[table] += rows;
+}
+
+std::vector<TableStatus> ServerValues::TableStatuses() const {
+  const std::vector<std::uint64_t> evicted = Evicted();
+  std::vector<TableStatus> statuses;
+  for (std::size_t i = 0; i < tables_.size(); ++i) {
+    statuses.push_back({.name = spec_.tables[i].options.name,
+                        .rows = tables_[i]->Size(),
+                        .waiting = tables_[i]->Waiting(),
+                        .evicted = evicted[i]});
+  }
+  return statuses;
 }
 
 std::size_t ServerValues::TableBytes() const {

@@ -7,12 +7,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "ps/change_payload.h"
 #include "ps/change_recorder.h"
 #include "ps/dense_store.h"
 #include "ps/job_spec.h"
@@ -49,22 +47,20 @@ class ServerValues {
   // `dense_is_finite`: somebody has looked already.
   Status Check(const Push& push, bool dense_is_finite = false) const;
 
-  // A push of one trainer. After an error a part is applied.
-  Status Apply(const Push& push);
+  // A push of one trainer. After an error a part is applied. Rows age by rounds, which never go
+  // back.
+  Status Apply(std::uint64_t round, const Push& push);
   // The same of a round, when the job's trainers are applied together. Remembers what it changes: a
   // trainer that dies between its pushes to two servers has to repeat that round with what it had
   // then, although one of them has all pushes and is further.
   Status ApplyRound(std::uint64_t round, const PushSum& sum);
 
-  // Rows of tables that admit after touches are made by pulls, which no log has. Leaves only those
-  // in `push` that have a row now, and returns them: whoever replays the push calls Admit() with
-  // them before. `sum` gets the memory.
-  Result<std::vector<AdmittedRows>> KeepAdmitted(PushSum& sum);
-  Status Admit(const AdmittedRows& rows);
-
   // Fills what `request` asks for and does not wait. Dense floats come last; `copied`, if there is
   // one, is told how many are there.
   Status Pull(const PullRequest& request, const std::function<void(std::size_t)>& copied = nullptr);
+
+  // Whether a pull of dense floats is remembered, for delays to be compensated.
+  bool KeepsPulled(const PullRequest& request) const;
 
   // Puts what was there before ApplyRound() of `round` into an answer of Pull(). False: nobody
   // knows any more.
@@ -72,7 +68,12 @@ class ServerValues {
 
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table, std::uint64_t call);
 
-  std::uint64_t Rows() const;
+  // Rows that were evicted so far, by table.
+  std::vector<std::uint64_t> Evicted() const;
+  // That were, before a snapshot was made.
+  void AddEvicted(std::size_t table, std::uint64_t rows);
+
+  std::vector<TableStatus> TableStatuses() const;
   std::size_t TableBytes() const;
 
  private:
@@ -84,23 +85,32 @@ class ServerValues {
   std::string NameOf(std::uint32_t table) const;
   Status ApplyPart(const Push& push, const TablePart& part);
   Status ApplyTables(const Push& push);
+  // Before and after what `round` pushes. Each row that goes is shown to `removed`.
+  using Removed = std::function<void(std::size_t table, const TableRow& row)>;
+  void SetTicks(std::uint64_t round);
+  Status Evict(std::uint64_t round, const Removed& removed);
 
   const JobSpec spec_;
   const ServerValuesOptions options_;
   std::vector<std::unique_ptr<Table>> tables_;
   DenseStore dense_;
   ChangeRecorder changes_;
+  std::optional<std::uint64_t> evicted_round_;  // the last that Evict() was called with
+  mutable Mutex evicted_mutex_;
+  std::vector<std::uint64_t> evicted_ PACELINE_GUARDED_BY(evicted_mutex_);  // by table
 
   struct OldRows {
-    std::unordered_map<std::int64_t, std::size_t> places;  // of ids in `values`
+    std::vector<std::int64_t> ids;  // looked up only if a trainer repeats the round
     std::vector<float> values;
+
+    void Add(std::int64_t id, std::span<const float> row);
   };
   struct OldValues {
     std::uint64_t round = 0;
     std::vector<OldRows> tables;
     std::vector<float> dense;
   };
-  Result<OldValues> RowsBefore(std::uint64_t round, const Push& sum);
+  Result<OldValues> RowsBefore(std::uint64_t round, const Push& sum) const;
   mutable Mutex before_mutex_;
   std::optional<OldValues> before_ PACELINE_GUARDED_BY(before_mutex_);
 };

@@ -30,6 +30,7 @@ class SnapshotReader {
     switch (type) {
       case ChangeType::kDense: return TakeDense(payload);
       case ChangeType::kRows: return TakeRows(payload);
+      case ChangeType::kCounts: return TakeCounts(payload);
       case ChangeType::kWaiting: return sink_.Waiting(payload);
       case ChangeType::kEnd: return TakeEnd(payload);
       default: return Damaged(fmt::format("a change of type {}", static_cast<int>(type)));
@@ -87,9 +88,7 @@ class SnapshotReader {
     if (left.size() % row_bytes != 0) return Damaged("a row is cut off");
     for (; !left.empty(); left = left.subspan(row_bytes)) {
       const auto id = static_cast<std::int64_t>(wire::LoadU64(left.data()));
-      if (algo::ServerOf(id, head_.job.servers) != head_.job.index) {
-        return Damaged(fmt::format("id {} is another server's", id));
-      }
+      PACELINE_TRY(CheckOwner(id));
       std::memcpy(buffer_.data(), left.data() + kFields, buffer_.size() * sizeof(float));
       const std::span<const float> floats(buffer_);
       PACELINE_TRY(sink_.Row(table, {.id = id,
@@ -98,6 +97,29 @@ class SnapshotReader {
                                      .state = floats.subspan(options.dim)}));
     }
     return {};
+  }
+  Status TakeCounts(std::span<const std::byte> payload) {
+    constexpr std::size_t kFields = 12, kIdBytes = 16;
+    if (payload.size() < kFields || (payload.size() - kFields) % kIdBytes != 0) {
+      return Damaged("counts of a table are cut off");
+    }
+    const std::uint32_t table = wire::LoadU32(payload.data());
+    if (table >= head_.job.spec.tables.size()) {
+      return Damaged(fmt::format("counts of table {}", table));
+    }
+    sink_.Evicted(table, wire::LoadU64(payload.data() + 4));
+    for (auto left = payload.subspan(kFields); !left.empty(); left = left.subspan(kIdBytes)) {
+      const WaitingId waiting{.id = static_cast<std::int64_t>(wire::LoadU64(left.data())),
+                              .tick = wire::LoadU32(left.data() + 8),
+                              .touches = wire::LoadU32(left.data() + 12)};
+      PACELINE_TRY(CheckOwner(waiting.id));
+      sink_.WithoutRow(table, waiting);
+    }
+    return {};
+  }
+  Status CheckOwner(std::int64_t id) const {
+    if (algo::ServerOf(id, head_.job.servers) == head_.job.index) return {};
+    return Damaged(fmt::format("id {} is another server's", id));
   }
   Status TakeEnd(std::span<const std::byte> payload) {
     wire::ByteReader reader(payload);
@@ -138,6 +160,12 @@ class StateBuilder final : public SnapshotSink {
   }
   Status Row(std::uint32_t table, const TableRow& row) override {
     return state_.values->table(table).Restore(row);
+  }
+  void Evicted(std::uint32_t table, std::uint64_t rows) override {
+    state_.values->AddEvicted(table, rows);
+  }
+  void WithoutRow(std::uint32_t table, const WaitingId& id) override {
+    state_.values->table(table).RestoreWaiting(id);
   }
   Status Waiting(std::span<const std::byte> message) override {
     PACELINE_ASSIGN(const Push push, DecodePush(message));

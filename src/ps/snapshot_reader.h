@@ -39,6 +39,10 @@ class SnapshotSink {
   virtual Status Head(const SnapshotHead& head) = 0;
   virtual Status Dense(std::size_t plane, std::uint64_t begin, std::span<const float> floats) = 0;
   virtual Status Row(std::uint32_t table, const TableRow& row) = 0;
+  // Of a table: rows that were evicted, to be added up, and ids that have no row yet.
+  virtual void Evicted(std::uint32_t /*table*/, std::uint64_t /*rows*/) {}
+  virtual void WithoutRow(std::uint32_t /*table*/, const WaitingId& /*id*/) {}
+  // A push that waits for those of other trainers.
   virtual Status Waiting(std::span<const std::byte> message) = 0;
 };
 // kBadCheckpoint for a file that WriteSnapshot has not written; kMismatch for another version.

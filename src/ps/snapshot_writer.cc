@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -103,11 +104,32 @@ Status WriteRows(ChangeFile& file, std::uint32_t number, FrozenRows& frozen) {
   return bytes == 0 ? Status() : flush();
 }
 
+// Says nothing where there is nothing to say.
+Status WriteCounts(ChangeFile& file, std::uint32_t number, std::uint64_t evicted,
+                   std::span<const WaitingId> waiting) {
+  constexpr std::size_t kAtOnce = kChunkBytes / 16;
+  while (evicted > 0 || !waiting.empty()) {
+    wire::ByteWriter writer;
+    writer.Number(number);
+    writer.Number(std::exchange(evicted, 0));
+    for (const WaitingId& id : waiting.first(std::min(kAtOnce, waiting.size()))) {
+      writer.Number(static_cast<std::uint64_t>(id.id));
+      writer.Number(id.tick);
+      writer.Number(id.touches);
+    }
+    waiting = waiting.subspan(std::min(kAtOnce, waiting.size()));
+    PACELINE_TRY(file.Append(ChangeType::kCounts, writer.Take()));
+  }
+  return {};
+}
+
 Status WriteAll(disk::WritableFile& out, std::uint64_t number, const SnapshotContent& content) {
   ChangeFile file(out, number);
   PACELINE_TRY(WriteHead(file, content));
   PACELINE_TRY(WriteDense(file, content.dense));
   for (std::uint32_t table = 0; table < content.tables.size(); ++table) {
+    PACELINE_TRY(
+        WriteCounts(file, table, content.evicted[table], content.tables[table]->waiting()));
     PACELINE_TRY(WriteRows(file, table, *content.tables[table]));
   }
   PACELINE_TRY(content.rounds.ForEach([&](std::span<const std::byte> message) {

@@ -25,6 +25,7 @@ Status RemoveSnapshotsBefore(disk::FileSystem& fs, const std::string& folder, st
 struct SnapshotContent {
   const ServerValues& values;  // only its options and job: the values go on
   std::span<const std::unique_ptr<FrozenRows>> tables;
+  std::span<const std::uint64_t> evicted;  // rows of each
   const DenseCopy& dense;
   bool initialised = false;
   const Progress& progress;

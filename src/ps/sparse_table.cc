@@ -28,8 +28,8 @@ Status FullStripe() {
 
 SparseTable::SparseTable(const TableOptions& options) : StripedTable(options) {
   for (std::size_t i = 0; i < options.stripes; ++i) {
-    stripes_.push_back(std::make_unique<Stripe>(
-        Rows{.store = RowStore(format().floats()), .counter = NewCounter(), .old = {}}));
+    stripes_.push_back(
+        std::make_unique<Stripe>(Rows{.store = RowStore(format().floats()), .old = {}}));
   }
 }
 
@@ -45,14 +45,14 @@ Status SparseTable::ForRows(std::span<const std::int64_t> ids, Access access, co
 }
 
 Status SparseTable::ForRowsOfStripe(Rows& rows, std::span<const Item> items, Access access,
-                                    const UseRow& use) const {
+                                    const UseRow& use) {
   RowStore& store = rows.store;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i % kFetched == 0) Prefetch(store, items.subspan(i, std::min(kFetched, items.size() - i)));
     const Item& item = items[i];
     RowStore::RowNumber number = store.Find(item.hash, item.id);
     if (number == RowStore::kNoRow) {
-      if (!Admitted(rows.counter, item, access)) {
+      if (!Admitted(item, access)) {
         use(item, nullptr);
         continue;
       }
@@ -61,10 +61,10 @@ Status SparseTable::ForRowsOfStripe(Rows& rows, std::span<const Item> items, Acc
       if (rows.old) rows.old->Inserted(number);
       format().Initialise(item.id, store.Floats(number));
     }
-    const bool changes =
-        access == Access::kChange || (access == Access::kRead && format().remembers_touch());
-    if (rows.old && changes) rows.old->BeforeChange(store, number);
-    if (access != Access::kPeek) format().SetTick(tick(), store.Floats(number));
+    if (access == Access::kChange) {
+      if (rows.old) rows.old->BeforeChange(store, number);
+      format().SetTick(tick(), store.Floats(number));
+    }
     use(item, store.Floats(number));
   }
   return {};
@@ -92,8 +92,7 @@ Result<std::uint64_t> SparseTable::Erase(std::span<const std::int64_t> ids) {
   return erased;
 }
 
-Result<std::uint64_t> SparseTable::EvictUntouchedSince(std::uint32_t tick) {
-  PACELINE_TRY(format().CheckRemembersTouch());
+Result<std::uint64_t> SparseTable::EvictRows(std::uint32_t tick, const RowVisitor& removed) {
   std::uint64_t evicted = 0;
   for (const auto& stripe : stripes_) {
     MutexLock lock(stripe->mutex);
@@ -101,6 +100,7 @@ Result<std::uint64_t> SparseTable::EvictUntouchedSince(std::uint32_t tick) {
     for (const RowStore::RowNumber row : store.Rows()) {
       if (format().Tick(store.Floats(row)) >= tick) continue;
       const std::int64_t id = store.IdOf(row);
+      PACELINE_TRY(removed(format().View(id, store.Floats(row))));
       EraseRow(stripe->rows, HashId(id), id);
       ++evicted;
     }
@@ -146,7 +146,7 @@ Status SparseTable::ForEachRow(const RowVisitor& visit) {
 
 class SparseTable::Frozen final : public FrozenRows {
  public:
-  explicit Frozen(SparseTable& table) : table_(table) {
+  explicit Frozen(SparseTable& table) : table_(table), waiting_(table.CopyWaiting()) {
     for (const auto& stripe : table_.stripes_) {
       MutexLock lock(stripe->mutex);
       PACELINE_CHECK(!stripe->rows.old, "a table is frozen once at a time");
@@ -180,9 +180,11 @@ class SparseTable::Frozen final : public FrozenRows {
     }
     return {};
   }
+  std::span<const WaitingId> waiting() const override { return waiting_; }
 
  private:
   SparseTable& table_;
+  const std::vector<WaitingId> waiting_;
 };
 
 Result<std::unique_ptr<FrozenRows>> SparseTable::Freeze() {
@@ -215,10 +217,10 @@ std::uint64_t SparseTable::Size() const {
 }
 
 std::size_t SparseTable::MemoryBytes() const {
-  std::size_t bytes = stripes_.size() * sizeof(Stripe);
+  std::size_t bytes = stripes_.size() * sizeof(Stripe) + CounterBytes();
   for (const auto& stripe : stripes_) {
     MutexLock lock(stripe->mutex);
-    bytes += stripe->rows.store.MemoryBytes() + stripe->rows.counter.MemoryBytes();
+    bytes += stripe->rows.store.MemoryBytes();
     if (stripe->rows.old) bytes += stripe->rows.old->MemoryBytes();
   }
   return bytes;

@@ -14,7 +14,6 @@
 #include "ps/row_store.h"
 #include "ps/striped_table.h"
 #include "ps/table.h"
-#include "ps/touch_counter.h"
 
 namespace paceline::ps {
 
@@ -27,7 +26,6 @@ class SparseTable final : public StripedTable {
   // `options` must be valid: OpenSparseTable() checks them.
   explicit SparseTable(const TableOptions& options);
 
-  Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick) override;
   Result<std::uint64_t> Erase(std::span<const std::int64_t> ids) override;
   Status ForEachRow(const RowVisitor& visit) override;
   Result<std::unique_ptr<FrozenRows>> Freeze() override;
@@ -38,7 +36,6 @@ class SparseTable final : public StripedTable {
  private:
   struct Rows {
     RowStore store;
-    TouchCounter counter;
     std::optional<OldRows> old;  // while it is frozen
   };
   // On its own cache lines: locks of neighbours do not slow each other down.
@@ -61,8 +58,8 @@ class SparseTable final : public StripedTable {
   static bool EraseRow(Rows& rows, std::uint64_t hash, std::int64_t id);
   Status Visit(const Copied& copied, const RowVisitor& visit) const;
   Status ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) override;
-  Status ForRowsOfStripe(Rows& rows, std::span<const Item> items, Access access,
-                         const UseRow& use) const;
+  Status ForRowsOfStripe(Rows& rows, std::span<const Item> items, Access access, const UseRow& use);
+  Result<std::uint64_t> EvictRows(std::uint32_t tick, const RowVisitor& removed) override;
 
   std::vector<std::unique_ptr<Stripe>> stripes_;
 };

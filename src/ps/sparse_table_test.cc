@@ -1,6 +1,7 @@
 // What is promised of the table in memory alone. table_test.cc has what every table promises.
 #include "ps/sparse_table.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -17,17 +18,17 @@ using testing::IsOk;
 // number is just after the index grew, which it does by half: one of those measured is close to it.
 TEST(SparseTable, AMillionRowsCostLittleMoreThanTheirPayload) {
   for (const RowOptimizerKind kind : {RowOptimizerKind::kSgd, RowOptimizerKind::kAdagrad}) {
-    TableOptions options{.name = "words", .dim = 10, .last_touch = LastTouch::kRemember};
+    TableOptions options{.name = "words", .dim = 10, .evict_after = 1};
     options.optimizer.kind = kind;
     const auto table = OpenSparseTable(options);
     ASSERT_THAT(table, IsOk());
     const std::size_t payload = 8 + 4 * (10 + StateFloats(kind, 10));
     std::vector<std::int64_t> ids(50'000);
-    std::vector<float> out(ids.size() * 10);
+    const std::vector<float> zeros(ids.size() * 10);
     std::size_t measured = 0;
     for (std::int64_t begin = 0; begin < 1'500'000; begin += 50'000) {
       std::iota(ids.begin(), ids.end(), begin);
-      ASSERT_THAT((*table)->Pull(ids, Touch::kTrain, out), IsOk());
+      ASSERT_THAT((*table)->Add(ids, zeros), IsOk());
       const std::uint64_t rows = (*table)->Size();
       ASSERT_EQ(rows, static_cast<std::uint64_t>(begin) + 50'000);
       if (rows < 1'000'000) continue;
@@ -40,18 +41,26 @@ TEST(SparseTable, AMillionRowsCostLittleMoreThanTheirPayload) {
   }
 }
 
-TEST(SparseTable, CountersDoNotGrow) {
-  TableOptions options{.name = "words", .dim = 10};
-  options.admission = {.rule = AdmissionRule::kAfterTouches, .touches = 2, .counted_ids = 1000};
+// An id that waits for a row is cheaper than the row; with eviction it does not wait for ever.
+TEST(SparseTable, IdsThatComeOnceCostLittleAndAreForgotten) {
+  TableOptions options{.name = "words", .dim = 10, .evict_after = 1};
+  options.admission = {.rule = AdmissionRule::kAfterTouches, .touches = 2};
   const auto table = OpenSparseTable(options);
   ASSERT_THAT(table, IsOk());
-  const std::size_t bytes = (*table)->MemoryBytes();
   std::vector<std::int64_t> ids(100'000);
-  std::iota(ids.begin(), ids.end(), 0);
-  std::vector<float> out(ids.size() * 10);
-  ASSERT_THAT((*table)->Pull(ids, Touch::kTrain, out), IsOk());
-  EXPECT_EQ((*table)->Size(), 0U);
-  EXPECT_EQ((*table)->MemoryBytes(), bytes);
+  const std::vector<float> zeros(ids.size() * 10);
+  std::size_t most = 0;
+  for (std::uint32_t round = 0; round < 10; ++round) {
+    (*table)->SetTick(round);
+    std::iota(ids.begin(), ids.end(), std::int64_t{round} * 100'000);
+    ASSERT_THAT((*table)->Add(ids, zeros), IsOk());
+    EXPECT_EQ((*table)->Size(), 0U);
+    ASSERT_THAT((*table)->EvictUntouchedSince(round, [](const TableRow&) { return Status(); }),
+                IsOk());
+    EXPECT_EQ((*table)->Waiting(), 100'000U);
+    most = std::max(most, (*table)->MemoryBytes());
+  }
+  EXPECT_LE(most, std::size_t{200'000} * 32 + 64 * 65'536);
 }
 
 }  // namespace

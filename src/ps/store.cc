@@ -28,6 +28,12 @@ class CollectedPush final : public OpenPush {
 
 }  // namespace
 
+Result<PullAnswer> Store::PullArriving(const PullRequest& request, const TakeDense& take) {
+  PACELINE_ASSIGN(PullAnswer answer, Pull(request));
+  take(0, request.dense);
+  return answer;
+}
+
 Result<std::unique_ptr<OpenPush>> Store::Open(const ps::Push& push,
                                               std::span<const std::uint64_t> pulled) {
   return std::unique_ptr<OpenPush>(std::make_unique<CollectedPush>(*this, push, pulled));

@@ -1,15 +1,24 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
+#include "ps/dense_order.h"
 #include "ps/push_message.h"
 #include "ps/table.h"
 
 namespace paceline::ps {
+
+// Why somebody pulls.
+enum class Touch {
+  kTrain,  // to compute what will be pushed
+  kPeek,   // for evaluation
+};
 
 // Rows of one table that somebody wants.
 struct RowsWanted {
@@ -28,7 +37,12 @@ struct PullRequest {
   Touch touch = Touch::kTrain;
   std::vector<RowsWanted> rows;
   std::span<float> dense;  // the whole dense buffer of the store, or nothing
+  // How a server lays `dense` out; whoever asks a Store gets it as it is.
+  DenseOrder order = DenseOrder::kFromFirst;
 };
+
+// Gets floats of the dense buffer, which begin at that place.
+using TakeDense = std::function<void(std::uint64_t begin, std::span<const float> floats)>;
 
 struct PullAnswer {
   std::uint64_t version = 0;          // batches that every trainer has applied
@@ -67,6 +81,11 @@ class Store {
   virtual Result<std::uint64_t> NextBatch(std::uint64_t lease) = 0;
 
   virtual Result<PullAnswer> Pull(const PullRequest& request) = 0;
+
+  // The same, but the dense floats are handed over as they arrive, each once and those at the end
+  // of the buffer first, by any thread and by several at the same time. `request.dense`, memory for
+  // all of them, may be used for that; there are no rows. Here it is a Pull() at its end.
+  virtual Result<PullAnswer> PullArriving(const PullRequest& request, const TakeDense& take);
 
   // Takes a push and returns when there is room for the next. `push.dense` is the whole dense
   // buffer or empty; `push.version` is ignored in favour of `pulled`, PullAnswer::pushes of the

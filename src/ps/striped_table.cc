@@ -5,12 +5,16 @@
 namespace paceline::ps {
 
 StripedTable::StripedTable(const TableOptions& options)
-    : format_(options), admission_(options.admission), stripes_(options.stripes) {}
+    : format_(options), admission_(options.admission) {
+  if (admission_.rule != AdmissionRule::kAfterTouches) return;
+  for (std::size_t i = 0; i < options.stripes; ++i) {
+    counters_.push_back(std::make_unique<Counter>());
+  }
+}
 
-Status StripedTable::Pull(std::span<const std::int64_t> ids, Touch touch, std::span<float> out) {
+Status StripedTable::Pull(std::span<const std::int64_t> ids, std::span<float> out) {
   PACELINE_TRY(format_.CheckLength(ids.size(), out.size()));
-  const Access access = touch == Touch::kPeek ? Access::kPeek : Access::kRead;
-  return ForRows(ids, access, [&](const Item& item, float* row) {
+  return ForRows(ids, Access::kRead, [&](const Item& item, float* row) {
     const auto target = out.subspan(item.position * format_.dim(), format_.dim());
     if (row == nullptr) {
       format_.InitialValues(item.id, target);
@@ -38,30 +42,62 @@ Status StripedTable::Add(std::span<const std::int64_t> ids, std::span<const floa
   });
 }
 
-Status StripedTable::Has(std::span<const std::int64_t> ids, std::span<std::uint8_t> out) {
-  if (out.size() != ids.size()) {
-    return Status::Error(Code::kInvalidArgument, "one answer for each id");
+Result<std::uint64_t> StripedTable::EvictUntouchedSince(std::uint32_t tick,
+                                                        const RowVisitor& removed) {
+  PACELINE_TRY(format_.CheckRemembersTouch());
+  for (const auto& counter : counters_) {
+    const MutexLock lock(counter->mutex);
+    counter->ids.ForgetUntouchedSince(tick);
   }
-  return ForRows(ids, Access::kPeek, [&](const Item& item, float* row) {
-    out[item.position] = row == nullptr ? 0 : 1;
-  });
+  return EvictRows(tick, removed);
 }
 
-bool StripedTable::Admitted(TouchCounter& counter, const Item& item, Access access) const {
-  if (access == Access::kPeek) return false;
+bool StripedTable::Admitted(const Item& item, Access access) {
+  if (access == Access::kRead) return false;
   switch (admission_.rule) {
     case AdmissionRule::kAll: return true;
-    case AdmissionRule::kAfterTouches:
-      // A step pulls a row before it pushes to it; only the pull counts.
-      return access == Access::kRead && counter.Touch(item.hash, admission_.touches);
+    case AdmissionRule::kAfterTouches: {
+      Counter& counter = *counters_[StripeOf(item.hash, counters_.size())];
+      const MutexLock lock(counter.mutex);
+      return counter.ids.Touch(item.id, tick(), admission_.touches);
+    }
     case AdmissionRule::kByChance: return format_.AdmittedByChance(item.id, admission_.probability);
   }
   return false;
 }
 
-TouchCounter StripedTable::NewCounter() const {
-  const bool counts = admission_.rule == AdmissionRule::kAfterTouches;
-  return TouchCounter(counts ? admission_.counted_ids / stripes_ + 1 : 0);
+void StripedTable::RestoreWaiting(const WaitingId& waiting) {
+  if (counters_.empty()) return;
+  Counter& counter = *counters_[StripeOf(HashId(waiting.id), counters_.size())];
+  const MutexLock lock(counter.mutex);
+  counter.ids.Restore(waiting);
+}
+
+std::uint64_t StripedTable::Waiting() const {
+  std::uint64_t ids = 0;
+  for (const auto& counter : counters_) {
+    const MutexLock lock(counter->mutex);
+    ids += counter->ids.size();
+  }
+  return ids;
+}
+
+std::vector<WaitingId> StripedTable::CopyWaiting() const {
+  std::vector<WaitingId> all;
+  for (const auto& counter : counters_) {
+    const MutexLock lock(counter->mutex);
+    counter->ids.AppendTo(all);
+  }
+  return all;
+}
+
+std::size_t StripedTable::CounterBytes() const {
+  std::size_t bytes = 0;
+  for (const auto& counter : counters_) {
+    const MutexLock lock(counter->mutex);
+    bytes += counter->ids.MemoryBytes();
+  }
+  return bytes;
 }
 
 }  // namespace paceline::ps

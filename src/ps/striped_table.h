@@ -3,8 +3,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "ps/row_format.h"
 #include "ps/stripe_groups.h"
@@ -17,20 +20,21 @@ namespace paceline::ps {
 // done to a row, and which ids get one. Thread-safe. Where rows lie is the derived class's.
 class StripedTable : public Table {
  public:
-  Status Pull(std::span<const std::int64_t> ids, Touch touch, std::span<float> out) final;
+  Status Pull(std::span<const std::int64_t> ids, std::span<float> out) final;
   Status Push(std::span<const std::int64_t> ids, std::span<const float> gradients,
               float learning_rate) final;
   Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) final;
-  Status Has(std::span<const std::int64_t> ids, std::span<std::uint8_t> out) final;
   void SetTick(std::uint32_t tick) final { tick_.store(tick, std::memory_order_relaxed); }
+  Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick, const RowVisitor& removed) final;
+  void RestoreWaiting(const WaitingId& waiting) final;
+  std::uint64_t Waiting() const final;
 
  protected:
   using Item = StripeGroups::Item;
 
   enum class Access {
-    kPeek,    // touches nothing
-    kRead,    // counts ids without a row, and makes those that are admitted
-    kChange,  // makes rows that are admitted without counting
+    kRead,
+    kChange,  // counts ids without a row, and makes those that are admitted
   };
   // Null for an id without a row. Runs under the lock of the row's stripe.
   using UseRow = std::function<void(const Item& item, float* row)>;
@@ -38,14 +42,16 @@ class StripedTable : public Table {
   // `options` must be valid.
   explicit StripedTable(const TableOptions& options);
 
-  // Calls `use` for each id; each stripe is locked at most once. Sets the tick of rows but for
-  // kPeek.
+  // Calls `use` for each id; each stripe is locked at most once. kChange sets the tick.
   virtual Status ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) = 0;
 
-  // Whether this id without a row gets one now. `counter` is its stripe's.
-  bool Admitted(TouchCounter& counter, const Item& item, Access access) const;
-  // For one stripe.
-  TouchCounter NewCounter() const;
+  // Of rows alone.
+  virtual Result<std::uint64_t> EvictRows(std::uint32_t tick, const RowVisitor& removed) = 0;
+
+  // Whether this id without a row gets one now.
+  bool Admitted(const Item& item, Access access);
+  std::vector<WaitingId> CopyWaiting() const;
+  std::size_t CounterBytes() const;
 
   const RowFormat& format() const { return format_; }
   std::uint32_t tick() const { return tick_.load(std::memory_order_relaxed); }
@@ -53,7 +59,12 @@ class StripedTable : public Table {
  private:
   const RowFormat format_;
   const AdmissionOptions admission_;
-  const std::size_t stripes_;
+  // Of the stripe with the same number. A lock of their own, since stripes are the derived class's.
+  struct Counter {
+    mutable Mutex mutex;
+    TouchCounter ids PACELINE_GUARDED_BY(mutex);
+  };
+  std::vector<std::unique_ptr<Counter>> counters_;  // none unless touches are counted
   std::atomic<std::uint32_t> tick_{0};
 };
 

@@ -23,6 +23,10 @@ struct RowPart {
 
 // Adds up one table of all pushes.
 void SumTable(std::span<const TablePart* const> parts, TreeAdder& adder, PushSum& sum) {
+  if (parts.size() == 1) {
+    sum.push.tables.push_back(*parts.front());
+    return;
+  }
   const std::size_t dim = parts.front()->dim;
   std::vector<RowPart> rows;
   std::size_t count = 0;
@@ -89,13 +93,6 @@ void TreeAdder::Add(std::span<const std::span<const float>> leaves, std::span<fl
 void SyncRounds::Add(std::uint64_t batch, std::uint64_t trainer, SharedMessage message) {
   const bool is_new = rounds_[batch].emplace(trainer, std::move(message)).second;
   PACELINE_CHECK(is_new, "each push of a round comes once");
-}
-
-void SyncRounds::Remove(std::uint64_t batch, std::uint64_t trainer) {
-  const auto round = rounds_.find(batch);
-  if (round == rounds_.end()) return;
-  round->second.erase(trainer);
-  if (round->second.empty()) rounds_.erase(round);
 }
 
 bool SyncRounds::Has(std::uint64_t batch, std::uint64_t trainer) const {

@@ -37,12 +37,12 @@ class SyncRounds {
   // `message` is one that DecodePush takes, of a batch and trainer that it has not got.
   void Add(std::uint64_t batch, std::uint64_t trainer, SharedMessage message);
 
-  void Remove(std::uint64_t batch, std::uint64_t trainer);
   bool Has(std::uint64_t batch, std::uint64_t trainer) const;
 
   // The sum of a batch over those who pushed it, in the order of trainers; a row over those who
-  // pushed the row. Ids come in ascending order. The learning rate is the first trainer's. Dense
-  // floats stay in the messages, until Forget(), and are not added yet.
+  // pushed the row. Ids that several pushed come in ascending order. The learning rate is the first
+  // trainer's. Dense floats, and tables that only one has pushed, stay in the messages until
+  // Forget(); dense floats are not added yet.
   PushSum Sum(std::uint64_t batch) const;
   // After its sum was applied.
   void Forget(std::uint64_t batch) { rounds_.erase(batch); }

@@ -67,5 +67,20 @@ TEST(SyncRounds, RowsAreSummedOverThoseWhoTouchedThem) {
   EXPECT_EQ(rounds.pushes(), 0U);
 }
 
+TEST(SyncRounds, TheTableOfOneTrainerIsNotCopied) {
+  const std::vector<std::int64_t> ids{9, 3};
+  const std::vector<float> values{1, 2, 3, 4};
+  SyncRounds rounds;
+  const SharedMessage message = Shared({.tables = {{2, 2, ids, values}}});
+  rounds.Add(0, 1, message);
+  rounds.Add(0, 0, Shared({.lease = 0}));
+  const PushSum sum = rounds.Sum(0);
+  ASSERT_EQ(sum.push.tables.size(), 1U);
+  EXPECT_THAT(sum.push.tables[0].ids, ElementsAre(9, 3));
+  EXPECT_THAT(sum.push.tables[0].values, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(static_cast<const void*>(sum.push.tables[0].values.data()),
+            DecodePush(AsBytes(*message))->tables[0].values.data());
+}
+
 }  // namespace
 }  // namespace paceline::ps

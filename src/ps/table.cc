@@ -1,5 +1,6 @@
 #include "ps/table.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -24,14 +25,20 @@ Status CheckTableOptions(const TableOptions& options) {
                               kMaxStripes));
   }
   const AdmissionOptions& admission = options.admission;
-  if (admission.touches < 1 || admission.touches > 255) {
-    return refuse(
-        fmt::format("admission after {} touches; 1 to 255 are possible", admission.touches));
+  if (admission.touches < 1 || admission.touches > kMaxAdmissionTouches) {
+    return refuse(fmt::format("admission after {} touches; 1 to {} are possible", admission.touches,
+                              kMaxAdmissionTouches));
   }
   if (!(admission.probability >= 0 && admission.probability <= 1)) {
     return refuse(fmt::format("{} is not a probability of admission", admission.probability));
   }
   return {};
+}
+
+bool EvictsWith(std::uint64_t round, std::uint32_t evict_after) {
+  if (evict_after == 0 || round < evict_after) return false;
+  constexpr std::uint32_t kSweeps = 8;  // while a row gets old enough
+  return round % std::max<std::uint32_t>(1, evict_after / kSweeps) == 0;
 }
 
 }  // namespace paceline::ps

@@ -9,29 +9,27 @@
 
 #include "base/status.h"
 #include "ps/row_optimizer.h"
+#include "ps/touch_counter.h"
 
 namespace paceline::ps {
 
 // Which ids get a row. An id without one answers Pull() with its initial values, for ever the same,
-// and what is pushed for it is dropped.
+// and what is pushed for it is dropped. A touch is a Push() or an Add(): pulls change nothing, so
+// that the rows of a table are a function of what was pushed.
 enum class AdmissionRule {
   kAll,           // at the first touch
-  kAfterTouches,  // at touch number `touches`; a touch is a Pull() with Touch::kTrain
+  kAfterTouches,  // at touch number `touches`, which is applied
   kByChance,      // a share `probability` of all ids, chosen by hash: for ever the same
 };
 
+inline constexpr std::uint32_t kMaxAdmissionTouches = 1'000'000;
+
 struct AdmissionOptions {
   AdmissionRule rule = AdmissionRule::kAll;
-  std::uint32_t touches = 1;          // kAfterTouches: 1 .. 255
-  std::size_t counted_ids = 1 << 20;  // kAfterTouches: counters, 8 bytes each; see TouchCounter
-  double probability = 1.0;           // kByChance: 0 .. 1
+  std::uint32_t touches = 1;  // kAfterTouches: 1 .. kMaxAdmissionTouches
+  double probability = 1.0;   // kByChance: 0 .. 1
 
   friend bool operator==(const AdmissionOptions&, const AdmissionOptions&) = default;
-};
-
-enum class LastTouch {
-  kForget,
-  kRemember,  // 4 bytes a row; needed by EvictUntouchedSince()
 };
 
 struct TableOptions {
@@ -41,7 +39,8 @@ struct TableOptions {
   float init_range = 0.0F;  // rows start uniform in [-init_range, init_range); 0: zeros
   RowOptimizerOptions optimizer;
   AdmissionOptions admission;
-  LastTouch last_touch = LastTouch::kForget;
+  // Rows are evicted that were not touched for so many rounds: 4 bytes a row more. 0: never.
+  std::uint32_t evict_after = 0;
   std::size_t stripes = 64;  // locks; a power of two up to 4096, each good for 16 million rows
 
   friend bool operator==(const TableOptions&, const TableOptions&) = default;
@@ -52,15 +51,22 @@ inline constexpr std::size_t kMaxDim = 4096;
 // kInvalidArgument names the first option that makes no sense.
 Status CheckTableOptions(const TableOptions& options);
 
-enum class Touch {
-  kTrain,  // may make rows, counts for admission, and says that the row is in use
-  kPeek,   // changes nothing: for evaluation
+// How much a server has of one table.
+struct TableStatus {
+  std::string name;
+  std::uint64_t rows = 0;
+  std::uint64_t waiting = 0;  // ids that were pushed for, but not often enough for a row
+  std::uint64_t evicted = 0;  // rows, so far
 };
+
+// Whether rows are evicted with this round. Not with every one, since it looks at each row: a row
+// goes between `evict_after` and nine eighths of so many rounds after its last touch.
+bool EvictsWith(std::uint64_t round, std::uint32_t evict_after);
 
 // A row as snapshots see it. `state` has StateFloats() of the table's optimiser.
 struct TableRow {
   std::int64_t id = 0;
-  std::uint32_t tick = 0;  // of the last touch; 0 with LastTouch::kForget
+  std::uint32_t tick = 0;  // of the last touch; 0 where nothing is evicted
   std::span<const float> values;
   std::span<const float> state;
 };
@@ -75,6 +81,8 @@ class FrozenRows {
   // Visits each row once, without a lock, in no particular order. Ends with the first error. Once:
   // what was visited is forgotten.
   virtual Status ForEachRow(const RowVisitor& visit) = 0;
+  // Those that had no row yet.
+  virtual std::span<const WaitingId> waiting() const = 0;
 };
 
 // The rows of one sparse table that one server keeps. Thread-safe: calls that touch the same row
@@ -88,7 +96,7 @@ class Table {
   virtual ~Table() = default;
 
   // Copies the values of ids[i] to out[i * dim].
-  virtual Status Pull(std::span<const std::int64_t> ids, Touch touch, std::span<float> out) = 0;
+  virtual Status Pull(std::span<const std::int64_t> ids, std::span<float> out) = 0;
 
   // Applies gradients[i * dim] to the row of ids[i]. Each id comes once: the gradient of a step is
   // a sum, and two half updates are not one whole (Adam).
@@ -98,15 +106,14 @@ class Table {
   // Adds deltas[i * dim] to the values of ids[i] and leaves the optimiser's state alone.
   virtual Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) = 0;
 
-  // out[i] becomes 1 when ids[i] has a row, otherwise 0. Touches nothing.
-  virtual Status Has(std::span<const std::int64_t> ids, std::span<std::uint8_t> out) = 0;
-
   // The tick that touches are recorded with from now on. Logical and the caller's: steps, hours.
   virtual void SetTick(std::uint32_t tick) = 0;
 
-  // Removes every row whose last touch has a tick below `tick`; returns how many. A row that comes
-  // back starts anew. kInvalidArgument with LastTouch::kForget.
-  virtual Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick) = 0;
+  // Removes every row whose last touch has a tick below `tick`, shown to `removed` before, and
+  // forgets such ids that wait for a row; returns how many rows. A row that comes back starts anew.
+  // kInvalidArgument without `evict_after`.
+  virtual Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick,
+                                                    const RowVisitor& removed) = 0;
 
   // Removes rows; returns how many there were.
   virtual Result<std::uint64_t> Erase(std::span<const std::int64_t> ids) = 0;
@@ -120,8 +127,10 @@ class Table {
 
   // Puts a row back as ForEachRow() gave it, in place of what is there. Admission does not apply.
   virtual Status Restore(const TableRow& row) = 0;
+  virtual void RestoreWaiting(const WaitingId& waiting) = 0;
 
   virtual std::uint64_t Size() const = 0;       // rows
+  virtual std::uint64_t Waiting() const = 0;    // ids that were touched and have none yet
   virtual std::size_t MemoryBytes() const = 0;  // of rows, index and counters
 };
 

@@ -62,10 +62,19 @@ class TableTest : public ::testing::TestWithParam<Kind> {
   }
 
   static std::vector<float> Pull(Table& table, const std::vector<std::int64_t>& ids,
-                                 std::size_t dim = 3, Touch touch = Touch::kTrain) {
+                                 std::size_t dim = 3) {
     std::vector<float> out(ids.size() * dim, std::numeric_limits<float>::quiet_NaN());
-    EXPECT_THAT(table.Pull(ids, touch, out), IsOk());
+    EXPECT_THAT(table.Pull(ids, out), IsOk());
     return out;
+  }
+  // Makes rows, and leaves their values alone.
+  static void Touch(Table& table, const std::vector<std::int64_t>& ids) {
+    EXPECT_THAT(table.Add(ids, std::vector<float>(ids.size() * 3)), IsOk());
+  }
+  static std::uint64_t Evict(Table& table, std::uint32_t tick) {
+    const auto evicted = table.EvictUntouchedSince(tick, [](const TableRow&) { return Status(); });
+    EXPECT_THAT(evicted, IsOk());
+    return evicted.ok() ? *evicted : 0;
   }
   static std::vector<float> Initial(const TableOptions& options, std::int64_t id) {
     std::vector<float> values(options.dim);
@@ -109,9 +118,9 @@ TEST_P(TableTest, RowsStartAsAFunctionOfTheirId) {
                           pulled.begin() + static_cast<std::ptrdiff_t>(3 * i + 3)),
               Initial(Options(), ids[i]));
   }
+  Touch(*table, ids);
   EXPECT_EQ(table->Size(), 5U);
   EXPECT_EQ(Pull(*table, ids), pulled);
-  EXPECT_EQ(table->Size(), 5U);
 }
 
 TEST_P(TableTest, NoIdsAreFine) {
@@ -125,14 +134,14 @@ TEST_P(TableTest, NoIdsAreFine) {
   EXPECT_EQ(table->Size(), 0U);
 }
 
-TEST_P(TableTest, PeekingMakesNoRow) {
+TEST_P(TableTest, PullingMakesNoRow) {
   const auto table = Open(Options());
   ASSERT_NE(table, nullptr);
-  EXPECT_EQ(Pull(*table, {8}, 3, Touch::kPeek), Initial(Options(), 8));
+  EXPECT_EQ(Pull(*table, {8}), Initial(Options(), 8));
   EXPECT_EQ(table->Size(), 0U);
   ASSERT_THAT(table->Add(std::vector<std::int64_t>{8}, std::vector<float>{1, 2, 3}), IsOk());
   EXPECT_EQ(table->Size(), 1U);
-  EXPECT_EQ(Pull(*table, {8}, 3, Touch::kPeek), Pull(*table, {8}));
+  EXPECT_EQ(Pull(*table, {8})[2], Initial(Options(), 8)[2] + 3);
 }
 
 TEST_P(TableTest, PushAppliesTheOptimiserOfTheTable) {
@@ -196,7 +205,7 @@ TEST_P(TableTest, PushesOfManyThreadsToTheSameRowsAllCount) {
         }
         for (int round = 0; round < kRounds; ++round) {
           EXPECT_THAT(table->Push(mine, gradients, 1.0F), IsOk());
-          EXPECT_THAT(table->Pull(mine, Touch::kTrain, out), IsOk());
+          EXPECT_THAT(table->Pull(mine, out), IsOk());
         }
       });
     }
@@ -269,7 +278,8 @@ TEST_P(TableTest, BehavesLikeAMap) {
       ASSERT_THAT(table->Add(id, std::vector<float>{delta}), IsOk());
       expected[id[0]] += delta;
     } else {
-      ASSERT_EQ(Pull(*table, id, 1)[0], expected[id[0]]) << id[0];
+      const auto found = expected.find(id[0]);
+      ASSERT_EQ(Pull(*table, id, 1)[0], found == expected.end() ? 0 : found->second) << id[0];
     }
     ASSERT_EQ(table->Size(), expected.size());
   }
@@ -278,7 +288,7 @@ TEST_P(TableTest, BehavesLikeAMap) {
   EXPECT_EQ(all, expected);
 }
 
-TEST_P(TableTest, ARowIsStoredOnlyAfterEnoughPulls) {
+TEST_P(TableTest, ARowIsStoredOnlyAfterEnoughPushes) {
   TableOptions options = Options();
   options.admission = {.rule = AdmissionRule::kAfterTouches, .touches = 3};
   const auto table = Open(options);
@@ -286,44 +296,51 @@ TEST_P(TableTest, ARowIsStoredOnlyAfterEnoughPulls) {
   const std::vector<std::int64_t> id{42};
   const std::vector<float> gradient{1, 1, 1};
   for (int touch = 1; touch < 3; ++touch) {
-    EXPECT_EQ(Pull(*table, id), Initial(options, 42));
     ASSERT_THAT(table->Push(id, gradient, 1.0F), IsOk());
-    ASSERT_THAT(table->Add(id, gradient), IsOk());
-    EXPECT_EQ(Pull(*table, id, 3, Touch::kPeek), Initial(options, 42));
+    for (int pull = 0; pull < 3; ++pull) EXPECT_EQ(Pull(*table, id), Initial(options, 42));
     EXPECT_EQ(table->Size(), 0U);
+    EXPECT_EQ(table->Waiting(), 1U);
   }
-  EXPECT_EQ(Pull(*table, id), Initial(options, 42));
-  EXPECT_EQ(table->Size(), 1U);
   ASSERT_THAT(table->Push(id, gradient, 1.0F), IsOk());
   EXPECT_EQ(Pull(*table, id)[0], Initial(options, 42)[0] - 1.0F);
+  EXPECT_EQ(table->Size(), 1U);
+  EXPECT_EQ(table->Waiting(), 0U);
 }
 
 TEST_P(TableTest, ByChanceTheSameIdsAreStoredWhateverTouchesThem) {
   TableOptions options = Options();
   options.admission = {.rule = AdmissionRule::kByChance, .probability = 0.25};
-  const auto pulled = Open(options), pushed = Open(options);
-  ASSERT_TRUE(pulled != nullptr && pushed != nullptr);
+  const auto added = Open(options), pushed = Open(options);
+  ASSERT_TRUE(added != nullptr && pushed != nullptr);
   const auto ids = Range(0, 1000);
-  Pull(*pulled, ids);
-  Pull(*pulled, ids);
+  Touch(*added, ids);
+  Touch(*added, ids);
   ASSERT_THAT(pushed->Push(ids, std::vector<float>(3000), 0.1F), IsOk());
-  EXPECT_NEAR(static_cast<double>(pulled->Size()), 250, 70);
-  EXPECT_EQ(AllRows(*pulled), AllRows(*pushed));
+  EXPECT_NEAR(static_cast<double>(added->Size()), 250, 70);
+  EXPECT_EQ(AllRows(*added), AllRows(*pushed));
 }
 
 TEST_P(TableTest, RowsThatNobodyTouchedAreEvictedAndStartAnew) {
   TableOptions options = Options();
-  options.last_touch = LastTouch::kRemember;
+  options.evict_after = 1;
   const auto table = Open(options);
   ASSERT_NE(table, nullptr);
   table->SetTick(5);
   ASSERT_THAT(table->Add(Range(0, 40), std::vector<float>(120, 1.0F)), IsOk());
   table->SetTick(6);
-  Pull(*table, Range(0, 10));
+  Touch(*table, Range(0, 10));
   ASSERT_THAT(table->Push(Range(10, 20), std::vector<float>(30), 0.1F), IsOk());
-  Pull(*table, Range(20, 30), 3, Touch::kPeek);
-  EXPECT_EQ(*table->EvictUntouchedSince(5), 0U);
-  EXPECT_EQ(*table->EvictUntouchedSince(6), 20U);
+  Pull(*table, Range(20, 30));
+  EXPECT_EQ(Evict(*table, 5), 0U);
+  std::map<std::int64_t, float> removed;
+  EXPECT_EQ(*table->EvictUntouchedSince(6,
+                                        [&](const TableRow& row) {
+                                          removed[row.id] = row.values[0];
+                                          return Status();
+                                        }),
+            20U);
+  EXPECT_EQ(removed.size(), 20U);
+  EXPECT_EQ(removed.at(30), Initial(options, 30)[0] + 1.0F);
   EXPECT_EQ(table->Size(), 20U);
   for (const auto& [id, row] : AllRows(*table)) {
     EXPECT_LT(id, 20);
@@ -336,14 +353,14 @@ TEST_P(TableTest, RowsThatNobodyTouchedAreEvictedAndStartAnew) {
 TEST_P(TableTest, EvictionNeedsToRememberTouches) {
   const auto table = Open(Options());
   ASSERT_NE(table, nullptr);
-  EXPECT_THAT(table->EvictUntouchedSince(1),
+  EXPECT_THAT(table->EvictUntouchedSince(1, [](const TableRow&) { return Status(); }),
               StatusIs(Code::kInvalidArgument, HasSubstr("'words'")));
 }
 
 TEST_P(TableTest, ARestoredTableGoesOnLikeTheOriginal) {
   TableOptions options = Options();
   options.optimizer.kind = RowOptimizerKind::kAdam;
-  options.last_touch = LastTouch::kRemember;
+  options.evict_after = 1;
   const auto first = Open(options);
   ASSERT_NE(first, nullptr);
   first->SetTick(9);
@@ -355,7 +372,7 @@ TEST_P(TableTest, ARestoredTableGoesOnLikeTheOriginal) {
   options.admission = {.rule = AdmissionRule::kAfterTouches, .touches = 2};
   const auto second = Open(options);
   ASSERT_NE(second, nullptr);
-  Pull(*second, Range(0, 10));
+  Touch(*second, Range(0, 10));
   ASSERT_THAT(first->ForEachRow([&](const TableRow& row) { return second->Restore(row); }), IsOk());
   EXPECT_EQ(AllRows(*second), AllRows(*first));
   EXPECT_EQ(second->Size(), 100U);
@@ -368,11 +385,11 @@ TEST_P(TableTest, ARestoredTableGoesOnLikeTheOriginal) {
 
 TEST_P(TableTest, FrozenRowsAreThoseOfThenWhateverHappens) {
   TableOptions options = Options();
-  options.last_touch = LastTouch::kRemember;
+  options.evict_after = 1;
   const auto table = Open(options);
   ASSERT_NE(table, nullptr);
   const auto ids = Range(0, 40);
-  Pull(*table, ids);
+  Touch(*table, ids);
   const std::vector<std::int64_t> erased{3, 17};
   ASSERT_EQ(*table->Erase(erased), 2U);  // two places are free
   const auto then = AllRows(*table);
@@ -381,12 +398,12 @@ TEST_P(TableTest, FrozenRowsAreThoseOfThenWhateverHappens) {
   auto frozen = table->Freeze();
   ASSERT_THAT(frozen, IsOk());
   table->SetTick(5);
-  Pull(*table, Range(20, 30));
+  Touch(*table, Range(20, 30));
   const std::vector<float> ones(60, 1.0F);
   ASSERT_THAT(table->Push(Range(0, 20), ones, 0.5F), IsOk());  // 3 and 17 are made again
   ASSERT_THAT(table->Push(Range(0, 20), ones, 0.5F), IsOk());
   ASSERT_EQ(*table->Erase(Range(25, 35)), 10U);
-  Pull(*table, Range(100, 120));  // some in places of erased rows
+  Touch(*table, Range(100, 120));  // some in places of erased rows
   const auto now = AllRows(*table);
 
   EXPECT_EQ(AllRows(**frozen), then);
@@ -395,10 +412,50 @@ TEST_P(TableTest, FrozenRowsAreThoseOfThenWhateverHappens) {
   EXPECT_THAT(table->Freeze(), IsOk());  // and may be frozen again
 }
 
+TEST_P(TableTest, IdsThatWaitForARowAreFrozenRestoredAndForgotten) {
+  TableOptions options = Options();
+  options.evict_after = 1;
+  options.admission = {.rule = AdmissionRule::kAfterTouches, .touches = 2};
+  const auto first = Open(options), second = Open(options);
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  first->SetTick(3);
+  Touch(*first, Range(0, 10));
+  auto frozen = first->Freeze();
+  ASSERT_THAT(frozen, IsOk());
+  first->SetTick(4);
+  Touch(*first, Range(0, 20));  // 0 to 9 get a row
+  EXPECT_EQ(first->Size(), 10U);
+  EXPECT_EQ((*frozen)->waiting().size(), 10U);
+  for (const WaitingId& waiting : (*frozen)->waiting()) {
+    EXPECT_EQ(waiting, (WaitingId{.id = waiting.id, .tick = 3, .touches = 1}));
+    second->RestoreWaiting(waiting);
+  }
+  second->SetTick(4);
+  Touch(*second, Range(0, 20));
+  EXPECT_EQ(AllRows(*second), AllRows(*first));
+  EXPECT_EQ(second->Waiting(), 10U);
+  EXPECT_EQ(Evict(*second, 5), 10U);
+  EXPECT_EQ(second->Waiting(), 0U);
+}
+
+TEST(TableOptions, RowsGoABitAfterTheyAreOldEnough) {
+  for (const std::uint32_t after : {1U, 7U, 8U, 1000U}) {
+    std::uint64_t last = 0;
+    for (std::uint64_t round = 0; round < after; ++round) EXPECT_FALSE(EvictsWith(round, after));
+    for (std::uint64_t round = after; round < 10'000; ++round) {
+      if (!EvictsWith(round, after)) continue;
+      EXPECT_LE(round - std::max<std::uint64_t>(last, after), std::max(1U, after / 8)) << after;
+      last = round;
+    }
+    EXPECT_GT(last, 9'000U) << after;
+  }
+  EXPECT_FALSE(EvictsWith(1000, 0));
+}
+
 TEST_P(TableTest, AVisitorsErrorEndsTheVisit) {
   const auto table = Open(Options());
   ASSERT_NE(table, nullptr);
-  Pull(*table, Range(0, 10));
+  Touch(*table, Range(0, 10));
   int visits = 0;
   EXPECT_THAT(table->ForEachRow([&](const TableRow&) {
     return ++visits < 3 ? Status() : Status::Error(Code::kAborted, "enough");
@@ -413,7 +470,7 @@ TEST_P(TableTest, WrongLengthsAreRefusedAndChangeNothing) {
   const std::vector<std::int64_t> ids{1, 2};
   std::vector<float> five(5);
   const auto refused = StatusIs(Code::kInvalidArgument, HasSubstr("5 floats for 2 rows of 3"));
-  EXPECT_THAT(table->Pull(ids, Touch::kTrain, five), refused);
+  EXPECT_THAT(table->Pull(ids, five), refused);
   EXPECT_THAT(table->Push(ids, five, 0.1F), refused);
   EXPECT_THAT(table->Add(ids, five), refused);
   EXPECT_THAT(table->Restore({.id = 1, .values = five}),
@@ -432,7 +489,7 @@ TEST_P(TableTest, OptionsThatMakeNoSenseAreRefused) {
   refused([](auto& o) { o.init_range = -1; }, "initial range -1");
   refused([](auto& o) { o.stripes = 3; }, "3 stripes");
   refused([](auto& o) { o.stripes = 8192; }, "8192 stripes");
-  refused([](auto& o) { o.admission.touches = 256; }, "256 touches");
+  refused([](auto& o) { o.admission.touches = 1'000'001; }, "1000001 touches");
   refused([](auto& o) { o.admission.touches = 0; }, "0 touches");
   refused([](auto& o) { o.admission.probability = 1.5; }, "1.5 is not a probability");
 }

@@ -1,40 +1,65 @@
 #include "ps/touch_counter.h"
 
-#include <algorithm>
-
-#include "base/check.h"
+#include <cstring>
 
 namespace paceline::ps {
 
-TouchCounter::TouchCounter(std::size_t ids) : sets_((ids + 7) / 8) {}
+namespace {
 
-bool TouchCounter::Touch(std::uint64_t hash, std::uint32_t enough) {
-  PACELINE_CHECK(enough >= 1 && enough <= kCountMask, "a count has 8 bits");
-  if (enough == 1) return true;
-  if (sets_.empty()) return false;
-  const std::uint64_t name = hash & ~kCountMask;
-  Set& set = sets_[(static_cast<std::uint32_t>(hash >> 8) * std::uint64_t{sets_.size()}) >> 32];
-  for (Entry& entry : set.entries) {
-    if (entry == 0 || (entry & ~kCountMask) != name) continue;
-    if ((entry & kCountMask) + 1 < enough) {
-      ++entry;
-      return false;
-    }
-    entry = 0;
-    return true;
+struct Count {
+  std::uint32_t tick;
+  std::uint32_t touches;
+};
+constexpr std::size_t kWords = sizeof(Count) / sizeof(float);
+
+Count Load(const float* row) {
+  Count count{};
+  std::memcpy(&count, row, sizeof(count));
+  return count;
+}
+
+void Store(const Count& count, float* row) { std::memcpy(row, &count, sizeof(count)); }
+
+}  // namespace
+
+TouchCounter::TouchCounter() : counts_(kWords) {}
+
+bool TouchCounter::Touch(std::int64_t id, std::uint32_t tick, std::uint32_t enough) {
+  if (enough <= 1) return true;
+  const std::uint64_t hash = HashId(id);
+  RowStore::RowNumber row = counts_.Find(hash, id);
+  if (row == RowStore::kNoRow) {
+    row = counts_.Insert(hash, id);
+    if (row != RowStore::kNoRow) Store({.tick = tick, .touches = 1}, counts_.Floats(row));
+    return false;
   }
-  Replace(set, name | 1);
+  const std::uint32_t touches = Load(counts_.Floats(row)).touches + 1;
+  if (touches >= enough) return counts_.Erase(hash, id);
+  Store({.tick = tick, .touches = touches}, counts_.Floats(row));
   return false;
 }
 
-void TouchCounter::Replace(Set& set, Entry entry) {
-  const auto count = [](Entry of) { return of & kCountMask; };
-  const auto least = std::ranges::min_element(set.entries, {}, count);
-  // Counts fade where room is short; otherwise ids of long ago would keep it for ever.
-  if (count(*least) > 1) {
-    for (Entry& other : set.entries) --other;
+void TouchCounter::ForgetUntouchedSince(std::uint32_t tick) {
+  for (const RowStore::RowNumber row : counts_.Rows()) {
+    if (Load(counts_.Floats(row)).tick >= tick) continue;
+    const std::int64_t id = counts_.IdOf(row);
+    counts_.Erase(HashId(id), id);
   }
-  *least = entry;
+}
+
+void TouchCounter::Restore(const WaitingId& waiting) {
+  const std::uint64_t hash = HashId(waiting.id);
+  RowStore::RowNumber row = counts_.Find(hash, waiting.id);
+  if (row == RowStore::kNoRow) row = counts_.Insert(hash, waiting.id);
+  if (row == RowStore::kNoRow) return;
+  Store({.tick = waiting.tick, .touches = waiting.touches}, counts_.Floats(row));
+}
+
+void TouchCounter::AppendTo(std::vector<WaitingId>& all) const {
+  for (const RowStore::RowNumber row : counts_.Rows()) {
+    const Count count = Load(counts_.Floats(row));
+    all.push_back({.id = counts_.IdOf(row), .tick = count.tick, .touches = count.touches});
+  }
 }
 
 }  // namespace paceline::ps

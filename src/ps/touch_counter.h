@@ -1,37 +1,44 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "ps/row_store.h"
+
 namespace paceline::ps {
 
-// Counts touches of ids that a table does not store yet, in memory that never grows. When more ids
-// come than there is room for, those with the fewest touches are forgotten and begin again, so an
-// id may be admitted late and never early. Thread-compatible. A function of the order of touches
-// alone.
+// An id that was touched, but not often enough for a row.
+struct WaitingId {
+  std::int64_t id = 0;
+  std::uint32_t tick = 0;  // of the last touch
+  std::uint32_t touches = 0;
+
+  friend bool operator==(const WaitingId&, const WaitingId&) = default;
+};
+
+// Counts touches of ids that a table does not store yet, in about 24 bytes an id. What it says of
+// an id depends on the touches of that id alone: not on other ids, and so not on which server
+// counts which of them. Thread-compatible.
 class TouchCounter {
  public:
-  // Room for at least this many ids; 0 keeps none.
-  explicit TouchCounter(std::size_t ids);
+  TouchCounter();
 
-  // Counts one touch; true, and forgotten, with touch number `enough` (1 .. 255).
-  bool Touch(std::uint64_t hash, std::uint32_t enough);
+  // Counts one touch; true, and forgotten, with touch number `enough`. With RowStore::kMaxRows
+  // ids waiting no further one is counted.
+  bool Touch(std::int64_t id, std::uint32_t tick, std::uint32_t enough);
 
-  std::size_t MemoryBytes() const { return sets_.size() * sizeof(Set); }
+  // Forgets every id whose last touch has a tick below `tick`.
+  void ForgetUntouchedSince(std::uint32_t tick);
+
+  void Restore(const WaitingId& waiting);
+  void AppendTo(std::vector<WaitingId>& all) const;
+
+  std::size_t size() const { return counts_.size(); }
+  std::size_t MemoryBytes() const { return counts_.MemoryBytes(); }
 
  private:
-  // 56 bits of the hash, then the count; 0 is free. A cache line a set.
-  using Entry = std::uint64_t;
-  struct alignas(64) Set {
-    std::array<Entry, 8> entries{};
-  };
-  static constexpr std::uint64_t kCountMask = 0xFF;
-
-  static void Replace(Set& set, Entry entry);
-
-  std::vector<Set> sets_;
+  RowStore counts_;  // a row is the bits of tick and touches
 };
 
 }  // namespace paceline::ps

@@ -78,8 +78,17 @@ torch::Tensor Bert::Apply(const Layer& layer, const torch::Tensor& x, const Leng
 Tensors Bert::Forward(const Tensors& batch, const ForwardContext& context) {
   std::uint64_t dropout = 0;
   const Lengths lengths = LengthsOf(batch[0]);
+  const auto await = [&](const auto&... parts) { (context.Await(parts.weight, parts.bias), ...); };
+  context.Await(words_, positions_, segments_);
+  await(embedding_norm_);
   torch::Tensor x = Dropout(Embed(batch), spec_.dropout, context, dropout++);
-  for (const Layer& layer : layers_) x = Apply(layer, x, lengths, context, dropout);
+  for (const Layer& layer : layers_) {
+    await(layer.query, layer.key, layer.value, layer.attention_output, layer.intermediate,
+          layer.output, layer.attention_norm, layer.norm);
+    x = Apply(layer, x, lengths, context, dropout);
+  }
+  context.Await(output_bias_);
+  await(pooler_, transform_, transform_norm_, next_sentence_);
   const torch::Tensor first = x.view({batch[0].size(0), -1, spec_.width}).select(1, 0);
   const torch::Tensor pooled = at::tanh(pooler_(first));
   const torch::Tensor masked = transform_norm_(at::gelu(transform_(x.index_select(0, batch[2]))));

@@ -23,6 +23,7 @@ class Bert final : public Network {
   Bert(const model::BertSpec& spec, const model::ModelCard& card, std::uint64_t seed);
 
   Tensors Forward(const Tensors& batch, const ForwardContext& context) override;
+  bool AwaitsParameters() const override { return true; }
 
  private:
   struct Layer {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernel/dropout.h"
+#include "train/parameter_gate.h"
 
 namespace paceline::train {
 
@@ -12,7 +13,13 @@ namespace paceline::train {
 struct ForwardContext {
   bool training = false;
   std::uint64_t dropout_key = 0;  // a pure function of (seed, step, shard)
+  ParameterGate* gate = nullptr;  // none: all parameters are there
 
+  // Before a layer uses them; some may be undefined.
+  template <typename... Tensors>
+  void Await(const Tensors&... parameters) const {
+    if (gate != nullptr) (gate->Await(parameters), ...);
+  }
   kernel::DropoutOptions Dropout(std::uint64_t layer, float probability) const;
 };
 

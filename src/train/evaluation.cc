@@ -68,7 +68,7 @@ Result<Evaluation> Evaluate(const BuiltModel& model, const data::BatchSource& so
       share = {options.engine->rank().value(), options.engine->world()};
     }
     PACELINE_ASSIGN(data::EvalBatches batches,
-                    data::EvalBatches::Create(source, options.batch, share));
+                    data::EvalBatches::Create(source, options.batch, share, options.data_threads));
     Counts counts{.width = model.objective->SumCount()};
     counts.sums.resize((source.size() + options.batch - 1) / options.batch * counts.width);
     counts.aucs.resize(model.objective->AucCount());

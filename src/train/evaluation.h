@@ -24,6 +24,7 @@ struct EvaluationOptions {
   std::size_t batch = 100;
   std::function<bool()> stop;            // asked before every batch; the same answer on every rank
   collective::Engine* engine = nullptr;  // ranks take turns with the batches; null: alone
+  std::size_t data_threads = 1;          // prepare batches while the model computes
 };
 
 // Runs the model over held-out samples, without dropout and with running statistics. The result

@@ -164,6 +164,8 @@ torch::Tensor LayerNet::Run(const Node& node, const torch::Tensor& x, const torc
                             const ForwardContext& context, std::uint64_t number) const {
   const Layer& layer = node.layer;
   const auto& [weight, bias] = node.main;
+  context.Await(weight, bias, node.second.weight, node.second.bias, node.norm.gamma, node.norm.beta,
+                node.bias_before);
   switch (layer.kind) {
     case LayerKind::kConv: return Activate(Convolution(layer, x, weight, bias), layer.activation);
     case LayerKind::kTransposedConv:

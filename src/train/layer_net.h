@@ -21,6 +21,7 @@ class LayerNet final : public Network {
 
   // From images, array 0 [n, channels, height, width], to rows [n, outputs] or images of that kind.
   Tensors Forward(const Tensors& batch, const ForwardContext& context) override;
+  bool AwaitsParameters() const override { return true; }
 
  private:
   // Weight and bias; the bias of some is undefined.

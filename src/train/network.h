@@ -22,6 +22,9 @@ Tensors AsTensors(const data::Batch& batch);
 class Network : public torch::nn::Module {
  public:
   virtual Tensors Forward(const Tensors& batch, const ForwardContext& context) = 0;
+  // Whether Forward() calls ForwardContext::Await() before it uses a parameter. If not, all of them
+  // are there before it is called.
+  virtual bool AwaitsParameters() const { return false; }
 };
 
 enum class TensorRole { kParameter, kBuffer };

@@ -61,9 +61,12 @@ void Classification::Count(Network& network, const Tensors& batch, EvalCounts co
   for (std::int64_t i = 0; i < rows.size(0); ++i) {
     const auto row = rows[i];
     const std::int64_t label = labels[i];
-    std::int64_t better = 0;  // classes that come before the right one; of equal ones the first
+    // Classes that come before the right one; of equal ones the first does. What is not a number is
+    // never right.
+    std::int64_t better = 0;
     for (std::int64_t c = 0; c < row.size(0); ++c) {
-      better += row[c] > row[label] || (row[c] == row[label] && c < label) ? 1 : 0;
+      const bool comes_later = row[c] < row[label] || (row[c] == row[label] && c >= label);
+      better += comes_later ? 0 : 1;
       if (!counts.aucs.empty()) {
         counts.aucs[static_cast<std::size_t>(c)].Add(std::exp(row[c]), label == c);
       }

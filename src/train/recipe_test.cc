@@ -215,6 +215,27 @@ TEST(Recipe, TheLossOfAMixedBatchIsThatOfBothLabels) {
   EXPECT_NEAR(mixed.sum.item<double>(), 0.25 * plain(labels) + 0.75 * plain(others), 1e-5);
 }
 
+// A network whose outputs are its inputs.
+class Through final : public Network {
+ public:
+  Tensors Forward(const Tensors& batch, const ForwardContext&) override { return {batch[0]}; }
+};
+
+TEST(Recipe, OutputsThatAreNoNumbersAreNeverRight) {
+  const Classification objective(7);
+  torch::Tensor logits = torch::zeros({2, 7});
+  logits[0][3] = 1.0F;
+  logits[1].fill_(std::nanf(""));
+  Through network;
+  std::vector<double> sums(objective.SumCount());
+  std::vector<algo::AucAccumulator> aucs;
+  objective.Count(network, {logits, torch::tensor({3, 3}, torch::kInt64)}, {sums, aucs});
+  for (const Metric& metric : objective.Metrics(sums, aucs)) {
+    if (metric.name == "loss") continue;
+    EXPECT_EQ(metric.value, 0.5) << metric.name;
+  }
+}
+
 TEST(Recipe, MixedImagesAreTrainedOnAndResumeToTheSameBits) {
   const TempDir dir;
   const auto config = [&](const char* run, double mixup) {

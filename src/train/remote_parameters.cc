@@ -57,10 +57,6 @@ void ReadValues(std::span<const float> from, FlatTensors& params, FlatTensors& b
   for (const NamedRange& range : buffers.ranges()) take(range, buffers);
 }
 
-std::size_t FloatsOf(const FlatTensors& params, const FlatTensors& buffers) {
-  return params.ElementCount() + buffers.ElementCount() + kReportFloats;
-}
-
 }  // namespace
 
 ps::JobSpec RemoteParameters::MakeJob(const FlatTensors& params, const FlatTensors& buffers,
@@ -75,27 +71,34 @@ ps::JobSpec RemoteParameters::MakeJob(const FlatTensors& params, const FlatTenso
       .delay_compensation = static_cast<float>(options.delay_compensation)};
   job.dense.reserve(params.ranges().size() + buffers.ranges().size() + 1);
   for (auto range = params.ranges().rbegin(); range != params.ranges().rend(); ++range) {
-    job.dense.push_back({range->name, RowsOf(*range), KindOf(*range, options.optimizer)});
+    job.dense.push_back({.name = range->name,
+                         .rows = RowsOf(*range),
+                         .kind = KindOf(*range, options.optimizer),
+                         .shape = range->shape});
   }
   for (const NamedRange& range : buffers.ranges()) {
-    job.dense.push_back({range.name, RowsOf(range), ps::DenseKind::kStatistic});
+    job.dense.push_back({.name = range.name,
+                         .rows = RowsOf(range),
+                         .kind = ps::DenseKind::kStatistic,
+                         .shape = range.shape});
   }
   job.dense.push_back({".report", {1, kReportFloats}, ps::DenseKind::kStatistic});
   return job;
 }
 
 RemoteParameters::RemoteParameters(ps::Store& store, FlatTensors& params, FlatTensors& buffers,
-                                   const RemoteOptions& options)
+                                   const RemoteOptions& options, const Clock& clock)
     : store_(store),
       params_(params),
       buffers_(buffers),
       options_(options),
-      dense_(FloatsOf(params, buffers)) {}
+      report_(kReportFloats),
+      arriving_(params, buffers, report_, clock) {}
 
 // The module's values, as the servers lay them out.
 std::vector<float> RemoteParameters::CopyDense() const {
   std::vector<float> dense;
-  dense.reserve(dense_.size());
+  dense.reserve(arriving_.floats());
   const auto add = [&](std::span<const float> values) {
     dense.insert(dense.end(), values.begin(), values.end());
   };
@@ -103,38 +106,62 @@ std::vector<float> RemoteParameters::CopyDense() const {
     add(params_.Of(*range));
   }
   for (const NamedRange& range : buffers_.ranges()) add(buffers_.Of(range));
-  dense.resize(dense_.size());  // no report yet
+  dense.resize(arriving_.floats());  // no report yet
   return dense;
 }
 
-Result<Step> RemoteParameters::Start() {
-  PACELINE_TRY(store_.Initialise(CopyDense()));
-  PACELINE_ASSIGN(const std::uint64_t next, store_.NextBatch(options_.rank));
-  PACELINE_TRY(Pull(options_.mode == RemoteMode::kSync ? next : 0, 0));
-  TakeDense();
-  return Step(std::min(next * options_.steps_per_round, options_.total_steps));
+Result<Step> RemoteParameters::Begin(const algo::TrainerShare& share, std::uint64_t trainers) {
+  arriving_.Join();  // whatever came of it: all is taken anew
+  share_ = share;
+  trainers_ = trainers;
+  summed_ = 0;
+  PACELINE_ASSIGN(const std::uint64_t next, store_.NextBatch(share.lease));
+  PACELINE_TRY(TakeValues(options_.mode == RemoteMode::kSync ? next : 0));
+  step_ = std::min(share.FirstStep(next), share.plan.Steps());
+  return Step(step_);
 }
 
-bool RemoteParameters::EndsRound(Step step) const {
-  const std::uint64_t done = step.value() + 1;
-  return done % options_.steps_per_round == 0 || done == options_.total_steps;
+ps::PullRequest RemoteParameters::RequestOf(std::uint64_t min_version,
+                                            std::uint64_t own_batches) const {
+  return {.trainer = share_.lease,
+          .min_version = min_version,
+          .own_batches = own_batches,
+          .rows = {},
+          .dense = {}};
 }
 
-std::uint64_t RemoteParameters::Rounds() const {
-  return (options_.total_steps + options_.steps_per_round - 1) / options_.steps_per_round;
+void RemoteParameters::StartPull(std::uint64_t min_version, std::uint64_t own_batches) {
+  ps::PullRequest request = RequestOf(min_version, own_batches);
+  dense_.resize(arriving_.floats());
+  request.dense = dense_;
+  arriving_.Start([this, request](const ps::TakeDense& take) -> Status {
+    PACELINE_ASSIGN(ps::PullAnswer answer, store_.PullArriving(request, take));
+    pushes_ = std::move(answer.pushes);
+    return {};
+  });
 }
 
-Status RemoteParameters::Pull(std::uint64_t min_version, std::uint64_t own_batches) {
-  PACELINE_ASSIGN(ps::PullAnswer answer, store_.Pull({.trainer = options_.rank,
-                                                      .min_version = min_version,
-                                                      .own_batches = own_batches,
-                                                      .rows = {},
-                                                      .dense = dense_}));
+Status RemoteParameters::PullDense(std::uint64_t min_version, std::uint64_t own_batches) {
+  ps::PullRequest request = RequestOf(min_version, own_batches);
+  dense_.resize(arriving_.floats());
+  request.dense = dense_;
+  PACELINE_ASSIGN(ps::PullAnswer answer, store_.Pull(request));
   pushes_ = std::move(answer.pushes);
+  known_pushes_ = pushes_.front();
   return {};
 }
 
-void RemoteParameters::TakeDense() { ReadValues(dense_, params_, buffers_); }
+Status RemoteParameters::TakeValues(std::uint64_t min_version) {
+  if (options_.mode == RemoteMode::kGeo) {
+    PACELINE_TRY(PullDense(min_version, 0));
+    ReadValues(dense_, params_, buffers_);
+    return {};
+  }
+  StartPull(min_version, 0);
+  PACELINE_TRY(Await());
+  known_pushes_ = pushes_.front();
+  return {};
+}
 
 std::vector<float> RemoteParameters::Gather(const GradientSpans& gradient,
                                             std::span<const float> tail) {
@@ -169,26 +196,29 @@ void RemoteParameters::Accumulate(std::span<const float> dense) {
   std::ranges::transform(sum_, dense, sum_.begin(), std::plus<>());
 }
 
-ps::Push RemoteParameters::PushOf(Step step, double learning_rate) const {
-  return {.lease = options_.rank,
-          .batch = RoundOf(step.value()),
+ps::Push RemoteParameters::PushOf(double learning_rate) const {
+  return {.lease = share_.lease,
+          .batch = rounds(),
           .learning_rate = static_cast<float>(learning_rate),
-          .trainers = options_.trainers,
+          .last = share_.leased() && rounds() + 1 == share_.Rounds(),
+          .trainers = trainers_,
           .tables = {}};
 }
 
-void RemoteParameters::HandIn(Step step, double learning_rate, std::span<const float> gradient) {
+Status RemoteParameters::OpenPush(double learning_rate) {
+  PACELINE_TRY(Await());  // what the push was computed with
+  PACELINE_ASSIGN(open_, store_.Open(PushOf(learning_rate), pushes_));
+  handed_in_ = 0;
+  return {};
+}
+
+void RemoteParameters::HandIn(double learning_rate, std::span<const float> gradient) {
   const bool pushes_steps =
       options_.mode == RemoteMode::kSync || options_.mode == RemoteMode::kAsync;
   if (!pushes_steps || !hand_in_failed_.ok()) return;
   if (!open_) {
-    auto open = store_.Open(PushOf(step, learning_rate), pushes_);
-    if (!open.ok()) {
-      hand_in_failed_ = open.status();
-      return;
-    }
-    open_ = std::move(*open);
-    handed_in_ = 0;
+    hand_in_failed_ = OpenPush(learning_rate);
+    if (!hand_in_failed_.ok()) return;
   }
   open_->Append(gradient);
   ++handed_in_;
@@ -208,23 +238,22 @@ Status RemoteParameters::PushAll(ps::Push push, const GradientSpans& gradient,
 
 Status RemoteParameters::PullAfter(std::uint64_t batch) {
   const std::uint64_t done = batch + 1;
-  PACELINE_TRY(Pull(options_.staleness >= done ? 0 : done - options_.staleness, done));
-  TakeDense();
-  return {};
+  known_pushes_ = std::max(known_pushes_, pushes_.front() + 1);
+  StartPull(options_.staleness >= done ? 0 : done - options_.staleness, done);
+  return arriving_.AwaitRest();
 }
 
 Status RemoteParameters::ExchangeSync(const ps::Push& push, const GradientSpans& gradient,
                                       std::span<const float> statistics, RemoteReport& report) {
   PACELINE_TRY(PushAll(push, gradient, Tail(statistics, report)));
-  PACELINE_TRY(Pull(push.batch + 1, 0));
-  TakeDense();
-  const std::span<const float> sums = std::span(dense_).last(kReportFloats);
-  report = {.loss = sums[0],
-            .correct = sums[1],
-            .predictions = sums[2],
-            .samples = sums[3],
-            .stop = sums[4] > 0,
-            .finite = sums[5] == 0};
+  StartPull(push.batch + 1, 0);
+  PACELINE_TRY(arriving_.AwaitRest());
+  report = {.loss = report_[0],
+            .correct = report_[1],
+            .predictions = report_[2],
+            .samples = report_[3],
+            .stop = report_[4] > 0,
+            .finite = report_[5] == 0};
   return {};
 }
 
@@ -237,10 +266,10 @@ Status RemoteParameters::ExchangeDifferences(ps::Push push) {
   push.deltas = true;
   push.dense = difference;
   PACELINE_TRY(store_.Push(push, {}));
-  const auto share = 1.0F / static_cast<float>(options_.trainers);
+  const auto share = 1.0F / static_cast<float>(trainers_);
   std::vector<float> own(y.size());
   for (std::size_t i = 0; i < y.size(); ++i) own[i] = y[i] + difference[i] * share;
-  PACELINE_TRY(Pull(0, push.batch + 1));
+  PACELINE_TRY(PullDense(0, push.batch + 1));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += dense_[i] - own[i];
   ReadValues(x, params_, buffers_);
   return {};
@@ -256,9 +285,17 @@ void RemoteParameters::StepOwnCopy(float learning_rate, const GradientSpans& gra
   }
 }
 
-Status RemoteParameters::Exchange(Step step, double learning_rate, const GradientSpans& gradient,
+Status RemoteParameters::Exchange(double learning_rate, const GradientSpans& gradient,
                                   std::span<const float> statistics, RemoteReport& report) {
-  ps::Push push = PushOf(step, learning_rate);
+  PACELINE_TRY(Await());
+  PACELINE_TRY(ExchangeStep(gradient, statistics, PushOf(learning_rate), report));
+  ++step_;
+  return {};
+}
+
+Status RemoteParameters::ExchangeStep(const GradientSpans& gradient,
+                                      std::span<const float> statistics, ps::Push push,
+                                      RemoteReport& report) {
   const bool counts = report.samples > 0 && report.finite;
   if (!counts) Abandon();  // it may say something else than `gradient`
   switch (options_.mode) {
@@ -269,7 +306,7 @@ Status RemoteParameters::Exchange(Step step, double learning_rate, const Gradien
       return PullAfter(push.batch);
     case RemoteMode::kHalfAsync: {
       if (counts) Accumulate(Gather(gradient, Tail(statistics, {})));
-      if (!EndsRound(step)) return {};
+      if (!EndsRound()) return {};
       const auto mean = 1.0F / static_cast<float>(std::max<std::uint64_t>(1, summed_));
       for (float& value : sum_) value *= mean;
       if (std::exchange(summed_, 0) > 0) push.dense = sum_;
@@ -278,16 +315,15 @@ Status RemoteParameters::Exchange(Step step, double learning_rate, const Gradien
     }
     case RemoteMode::kGeo:
       if (counts) StepOwnCopy(push.learning_rate, gradient);
-      return EndsRound(step) ? ExchangeDifferences(push) : Status();
+      return EndsRound() ? ExchangeDifferences(push) : Status();
   }
   return {};
 }
 
 Status RemoteParameters::Finish(bool of_all_trainers) {
+  arriving_.Join();  // as above
   PACELINE_TRY(store_.Flush());
-  PACELINE_TRY(Pull(of_all_trainers ? Rounds() : 0, 0));
-  TakeDense();
-  return {};
+  return TakeValues(of_all_trainers ? share_.Rounds() : 0);
 }
 
 }  // namespace paceline::train

@@ -5,9 +5,14 @@
 #include <istream>
 #include <ostream>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "algo/learning_rate.h"
 #include "base/json_writer.h"
 #include "data/loader.h"
 #include "model/catalog.h"
@@ -33,7 +38,12 @@ class StepServer {
 
   Status Open() {
     PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options_.model));
-    learning_rate_ = card->learning_rate;
+    // With its warm-up: a model that diverges computes with denormal numbers, many times as slowly.
+    const std::string schedule = card->lr_schedule.empty() ? "constant" : card->lr_schedule;
+    PACELINE_ASSIGN(schedule_.kind, algo::ParseLearningRateKind(schedule));
+    schedule_.base = card->learning_rate;
+    schedule_.warmup_steps = card->warmup_steps;
+    schedule_.total_steps = kManySteps;
     PACELINE_ASSIGN(source_, OpenSource(*card));
     plan_.dataset_size = source_->size();
     plan_.total_samples = kManySteps * plan_.GlobalBatch();
@@ -66,19 +76,25 @@ class StepServer {
   Result<std::string> Run(std::uint64_t steps) {
     const Instant started = clock_.Now();
     double loss = 0;
-    for (std::uint64_t i = 0; i < steps; ++i) {
+    std::vector<double> step_seconds;
+    step_seconds.reserve(steps);
+    for (Instant step_started = started; step_seconds.size() < steps;) {
       PACELINE_ASSIGN(
           const StepOutcome outcome,
-          trainer_->RunStep(
-              {.step = step_, .samples = plan_.GlobalBatch(), .learning_rate = learning_rate_},
-              [&] { return loader_->Next(std::stop_token()); }));
+          trainer_->RunStep({.step = step_,
+                             .samples = plan_.GlobalBatch(),
+                             .learning_rate = algo::LearningRateAt(schedule_, step_.value())},
+                            [&] { return loader_->Next(std::stop_token()); }));
       loss = outcome.loss;
       step_ = step_.Next();
+      const Instant now = clock_.Now();
+      step_seconds.push_back(ToSeconds(now - std::exchange(step_started, now)));
     }
     return JsonObject()
         .Add("seconds", ToSeconds(clock_.Now() - started))
         .Add("samples", steps * plan_.batch)
         .Add("loss", loss)
+        .AddRaw("step_seconds", fmt::format("[{}]", fmt::join(step_seconds, ",")))
         .Text();
   }
 
@@ -100,7 +116,7 @@ class StepServer {
   const Clock& clock_;
   std::unique_ptr<data::BatchSource> source_;
   algo::BatchPlan plan_;
-  double learning_rate_ = 0;
+  algo::LearningRateSchedule schedule_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<data::BatchLoader> loader_;
   Step step_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -164,24 +163,16 @@ void Trainer::OnGradient(std::size_t tensor) {
   exchange_->Put(tensor, values);
 }
 
-// The sums of these tensors are complete; the servers may have them while backward goes on.
-void Trainer::HandIn(std::span<const std::size_t> tensors) {
-  if (remote_ == nullptr) return;
-  for (const std::size_t tensor : tensors) {
-    const std::span<float> gradient = exchange_->Gradient(tensor);
-    if (loss_scale_.scale != 1) kernel::Scale(gradient, static_cast<float>(1 / loss_scale_.scale));
-    squared_norms_[tensor] = kernel::SquaredNorm(gradient);
-    remote_->HandIn(current_step_, current_rate_, gradient);
-  }
-}
-
 Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& next) {
   std::ranges::copy(buffers_.All(), buffers_before_.begin());
   auto outcome = TryStep(input, next);
   if (!outcome.ok() || (!outcome->applied && remote_ == nullptr)) {
     std::ranges::copy(buffers_before_, buffers_.All().begin());
   }
-  if (!outcome.ok() && remote_ != nullptr) remote_->Abandon();
+  if (!outcome.ok() && remote_ != nullptr) {
+    remote_->Abandon();
+    PACELINE_TRY(remote_->Await());  // forward was cut short because these did not arrive
+  }
   // Backward was cut short because a reduction had failed: that is the cause.
   if (!outcome.ok() && exchange_ && exchange_->Failed()) {
     const Status cause = exchange_->Wait();
@@ -203,7 +194,8 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
       phases_.Begin(Phase::kData);
       PACELINE_ASSIGN(const data::Batch* batch, next());
       phases_.AddScope(Phase::kData, wait_from, clock_.Now());
-      PACELINE_CHECK(batch != nullptr && batch->step == input.step && batch->shard == shard,
+      PACELINE_CHECK(batch != nullptr && batch->step == input.step &&
+                         batch->shard == input.lent.value_or(shard),
                      "batches come in order");
       PACELINE_ASSIGN(const ShardReport report, RunShard(input, *batch));
       mine.shards.push_back(report);
@@ -234,12 +226,11 @@ Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch&
     Loss loss;
     {
       const PhaseScope scope(clock_, phases_, Phase::kForward);
-      const ForwardContext context{
-          .training = true,
-          .dropout_key =
-              DeriveKey(options_.seed, Purpose::kDropout, input.step.value(), batch.shard.value())};
+      const std::uint64_t key =
+          DeriveKey(options_.seed, Purpose::kDropout, input.step.value(), batch.shard.value());
       const Tensors tensors = AsTensors(batch);
-      loss = model_.objective->Compute(model_.network->Forward(tensors, context), tensors);
+      PACELINE_ASSIGN(const Tensors outputs, Forward(tensors, key));
+      loss = model_.objective->Compute(outputs, tensors);
       report.loss = loss.sum.item<double>();
       report.correct = loss.correct;
       report.predictions = loss.predictions;
@@ -253,6 +244,21 @@ Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch&
     FinishShard(static_cast<double>(batch.count) / all);
   }
   return report;
+}
+
+// Parameters that come from servers may still be on their way when the pass begins. Time in which
+// it stands still is none of the pass.
+Result<Tensors> Trainer::Forward(const Tensors& batch, std::uint64_t dropout_key) {
+  ForwardContext context{.training = true, .dropout_key = dropout_key};
+  if (remote_ == nullptr) return model_.network->Forward(batch, context);
+  if (!model_.network->AwaitsParameters()) PACELINE_TRY(remote_->Await());
+  context.gate = &remote_->arriving();
+  Tensors outputs = model_.network->Forward(batch, context);
+  PACELINE_TRY(remote_->Await());
+  const std::chrono::nanoseconds waited = remote_->arriving().TakeWaited();
+  phases_.Add(Phase::kForward, -waited);
+  phases_.Add(Phase::kWait, waited);
+  return outputs;
 }
 
 // A shard's running statistics count with its share of the samples, like its gradient.
@@ -313,41 +319,6 @@ Result<GradientSpans> Trainer::CollectGradient() {
     options_.gradient_fault(current_step_, i, spans[i]);
   }
   return spans;
-}
-
-// The servers add up what all trainers hand in and update the parameters. A gradient that is not
-// finite counts as zero, with the statistics as they were.
-Status Trainer::FinishRemote(const StepInput& input, const RankReport& mine, StepOutcome& outcome) {
-  RemoteReport report{.stop = input.stop};
-  for (const ShardReport& shard : mine.shards) {
-    report.loss += shard.loss;
-    report.correct += shard.correct;
-    report.predictions += shard.predictions;
-    report.samples += static_cast<double>(shard.samples);
-  }
-  PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
-  outcome.gradient_norm =
-      std::sqrt(std::accumulate(squared_norms_.begin(), squared_norms_.end(), 0.0));
-  outcome.loss_scale = loss_scale_.scale;
-  report.finite = std::isfinite(outcome.gradient_norm) && std::isfinite(report.loss);
-  if (!report.finite) {
-    report.loss = 0;
-    for (const std::span<float> part : gradient) std::ranges::fill(part, 0.0F);
-    std::ranges::copy(buffers_before_, buffers_.All().begin());
-    kernel::Scale(buffers_.All(),
-                  static_cast<float>(report.samples / static_cast<double>(input.samples)));
-  }
-  const PhaseScope scope(clock_, phases_, Phase::kWait);
-  PACELINE_TRY(
-      remote_->Exchange(input.step, input.learning_rate, gradient, buffers_.All(), report));
-  outcome.samples = static_cast<std::uint64_t>(report.samples);
-  outcome.correct = report.correct;
-  outcome.predictions = report.predictions;
-  outcome.loss = report.samples > 0 ? report.loss / report.samples : 0;
-  outcome.stop = report.stop;
-  outcome.applied = report.finite;
-  outcome.busy_seconds = {mine.busy_seconds};
-  return {};
 }
 
 // All workers cut their buckets in the order that the first one has seen.

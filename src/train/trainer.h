@@ -79,6 +79,8 @@ class Trainer {
     Step step;
     std::uint64_t samples = 0;  // of the whole step, the same for every shard of it
     double learning_rate = 0;
+    // Where samples are lent: the step is this one batch of it. Else all shards of this worker.
+    std::optional<ShardId> lent{};
     job::BusyLink link;      // of this worker, for the others to know
     bool stop = false;       // this worker was asked to stop
     bool view_ends = false;  // it was told that the group changes
@@ -131,6 +133,7 @@ class Trainer {
   void OnGradient(std::size_t tensor);
   void HandIn(std::span<const std::size_t> tensors);
   Result<ShardReport> RunShard(const StepInput& input, const data::Batch& batch);
+  Result<Tensors> Forward(const Tensors& batch, std::uint64_t dropout_key);
   void FinishShard(double weight);
   Status ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome);
   Result<GradientSpans> CollectGradient();

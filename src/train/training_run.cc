@@ -69,12 +69,17 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::Open(const job::TrainConfig& c
   } else if (config.resume) {
     PACELINE_TRY(run->Restore());
   }
-  for (const std::string& note : run->data_.notes) run->Note(note);
-  for (const std::string& warning : run->data_.warnings) run->Warn(warning);
+  if (!run->Lent()) run->TellAboutData();
   return run;
 }
 
+void TrainingRun::TellAboutData() {
+  for (const std::string& note : data_.notes) Note(note);
+  for (const std::string& warning : data_.warnings) Warn(warning);
+}
+
 bool TrainingRun::Leads() const {
+  if (Lent()) return leads_;
   if (environment_.connect_servers) return environment_.rank == 0;
   if (environment_.engine == nullptr) return environment_.elastic == nullptr;
   return environment_.engine->rank() == Rank(0);
@@ -126,24 +131,20 @@ Status TrainingRun::OpenTrainer() {
                                                              : BuildModel(config_));
   PACELINE_ASSIGN(const OptimizerOptions optimizer, OptimizerOf(config_));
   PACELINE_ASSIGN(const algo::LossScale loss_scale, algo::ParseLossScale(config_.loss_scale));
-  PACELINE_ASSIGN(trainer_,
-                  Trainer::Create(std::move(model),
-                                  {.seed = config_.seed,
-                                   .shards = plan_.shards,
-                                   .optimizer = optimizer,
-                                   .clip_norm = config_.clip_norm,
-                                   .loss_scale = loss_scale,
-                                   .ema = config_.ema,
-                                   .gradient_fault = environment_.gradient_fault,
-                                   .engine = environment_.engine,
-                                   .elastic = environment_.elastic != nullptr,
-                                   .rank = environment_.rank,
-                                   .trainers = static_cast<std::uint64_t>(
-                                       environment_.connect_servers ? config_.workers : 0),
-                                   .may_commit = MayCommit(environment_.elastic),
-                                   .bucket_bytes = config_.BucketBytes(),
-                                   .timeout = config_.CollectiveTimeout()},
-                                  environment_.clock));
+  TrainerOptions options{.seed = config_.seed,
+                         .shards = plan_.shards,
+                         .optimizer = optimizer,
+                         .clip_norm = config_.clip_norm,
+                         .loss_scale = loss_scale,
+                         .ema = config_.ema,
+                         .gradient_fault = environment_.gradient_fault,
+                         .engine = environment_.engine,
+                         .elastic = environment_.elastic != nullptr,
+                         .may_commit = MayCommit(environment_.elastic),
+                         .bucket_bytes = config_.BucketBytes(),
+                         .timeout = config_.CollectiveTimeout()};
+  if (environment_.connect_servers) PlaceAmongTrainers(options);
+  PACELINE_ASSIGN(trainer_, Trainer::Create(std::move(model), options, environment_.clock));
   if (!config_.init_from.empty()) {
     PACELINE_ASSIGN(const std::vector<std::string> unused,
                     TakeInitialValues(environment_.file_system, config_.init_from, *trainer_));
@@ -221,23 +222,23 @@ Status TrainingRun::RestoreFromDisk() {
   return {};
 }
 
-Result<std::unique_ptr<data::BatchLoader>> TrainingRun::MakeLoader() {
-  return data::BatchLoader::Create(
-      *data_.train, plan_,
-      {.first_step = position_.next_step,
-       .first_shard = trainer_->first_shard(),
-       .end_shard = trainer_->end_shard(),
-       .threads = static_cast<int>(config_.data_threads),
-       // One step is being used while each thread fills another.
-       .depth = static_cast<int>(std::max(config_.prefetch, config_.data_threads + 1))});
+data::LoaderOptions TrainingRun::LoaderOf(Step first_step) const {
+  return {.first_step = first_step,
+          .first_shard = trainer_->first_shard(),
+          .end_shard = trainer_->end_shard(),
+          .threads = static_cast<int>(config_.data_threads),
+          // One step is being used while each thread fills another.
+          .depth = static_cast<int>(std::max(config_.prefetch, config_.data_threads + 1))};
 }
 
 Result<job::RunSummary> TrainingRun::Run() {
   if (environment_.elastic != nullptr) return RunElastic();
+  if (Lent()) return RunLeases();
   if (environment_.engine != nullptr) PACELINE_TRY(environment_.engine->Barrier());
   run_started_ = environment_.clock.Now();
   RecordStart();
-  PACELINE_ASSIGN(const auto loader, MakeLoader());
+  PACELINE_ASSIGN(const auto loader,
+                  data::BatchLoader::Create(*data_.train, plan_, LoaderOf(position_.next_step)));
   const Status trained = TrainUntilEnd(*loader);
   PACELINE_TRY(FinishTraining(trained));
   return Summarize();
@@ -252,6 +253,7 @@ Status TrainingRun::FinishTraining(const Status& trained) {
     if (!saved.ok()) return saved.Wrap("the final checkpoint");
   }
   PACELINE_TRY(trained);
+  PACELINE_TRY(AwaitParameters());
   if (environment_.engine != nullptr) PACELINE_TRY(trainer_->VerifyReplicas());
   if (environment_.trace != nullptr) PACELINE_TRY(WriteTrace());
   if (!Leads()) return {};
@@ -267,7 +269,6 @@ Status TrainingRun::FinishTraining(const Status& trained) {
 }
 
 Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
-  const Trainer::NextBatch next = [&] { return loader.Next(std::stop_token()); };
   blame_.Restart(environment_.clock.Now());
   link_watch_ = {};
   link_ = {};
@@ -275,50 +276,65 @@ Status TrainingRun::TrainUntilEnd(data::BatchLoader& loader) {
   while (position_.next_step.value() < plan_.Steps() && !Stopping() && !StopsEarlyHere()) {
     if (LeaveIfAsked()) PACELINE_LOG(Info, "asked to leave the run");
     const Step step = position_.next_step;
-    const double learning_rate = algo::LearningRateAt(schedule_, step.value());
-    const Instant started = environment_.clock.Now();
-    const job::PhaseTimes phases_before = trainer_->phases();
-    const std::uint64_t samples_before = position_.samples;
-    auto stepped = trainer_->RunStep({.step = step,
-                                      .samples = SamplesOf(step),
-                                      .learning_rate = learning_rate,
-                                      .link = link_,
-                                      .stop = ShouldStopAll(),
-                                      .view_ends = ViewShouldEnd()},
-                                     next);
-    // The others stopped first: they will not push what this step waits for.
-    if (remote_ && stepped.status().code() == Code::kAborted && Stopping()) break;
-    PACELINE_ASSIGN(const StepOutcome outcome, std::move(stepped));
-    agreed_to_stop_ = outcome.stop;
-    const std::chrono::nanoseconds took = environment_.clock.Now() - started;
-    if (environment_.trace != nullptr) TraceReductions();
-    RecordStep(outcome, learning_rate, took, trainer_->phases().Since(phases_before));
-    WatchGroup(outcome, took);
-    PACELINE_TRY(AfterStep(outcome, samples_before));
-    if (outcome.view_ends && !agreed_to_stop_) {
-      view_ended_ = true;
-      return {};
-    }
+    PACELINE_ASSIGN(const bool done,
+                    TrainStep({.step = step,
+                               .samples = SamplesOf(step),
+                               .learning_rate = algo::LearningRateAt(schedule_, step.value())},
+                              loader));
+    if (!done) break;
+    if (view_ended_) return {};
   }
   const bool finished = position_.next_step.value() >= plan_.Steps();
   if (remote_ && finished) PACELINE_TRY(remote_->Finish(Leads()));
   return finished && Evaluates() && !Stopping() && !evaluation_ ? EvaluateNow() : Status();
 }
 
-bool TrainingRun::Due(std::uint64_t every, std::uint64_t samples_before) const {
-  if (every != 0) return position_.next_step.value() % every == 0;
-  return samples_before / plan_.dataset_size != position_.samples / plan_.dataset_size;
+Result<bool> TrainingRun::TrainStep(Trainer::StepInput input, data::BatchLoader& loader) {
+  const Instant started = environment_.clock.Now();
+  const job::PhaseTimes phases_before = trainer_->phases();
+  const RunPosition before = position_;
+  input.link = link_;
+  input.stop = ShouldStopAll();
+  input.view_ends = ViewShouldEnd();
+  auto stepped = trainer_->RunStep(input, [&] { return loader.Next(std::stop_token()); });
+  // The others stopped first: they will not push what this step waits for.
+  if (remote_ && stepped.status().code() == Code::kAborted && Stopping()) return false;
+  PACELINE_ASSIGN(const StepOutcome outcome, std::move(stepped));
+  agreed_to_stop_ = outcome.stop;
+  const std::chrono::nanoseconds took = environment_.clock.Now() - started;
+  if (environment_.trace != nullptr) TraceReductions();
+  Advance(outcome);
+  if (config_.reproducible) PACELINE_TRY(AwaitParameters());
+  RecordStep(outcome, before, input.learning_rate, took, trainer_->phases().Since(phases_before));
+  WatchGroup(outcome, took);
+  PACELINE_TRY(AfterStep(outcome, before));
+  view_ended_ = outcome.view_ends && !agreed_to_stop_;
+  return true;
 }
 
-void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
-                             std::chrono::nanoseconds took, const job::PhaseTimes& phases) {
-  step_time_ += took;
-  position_.next_step = position_.next_step.Next();
-  position_.samples =
-      remote_ ? PositionAt(position_.next_step) : position_.samples + outcome.samples;
+bool TrainingRun::Due(std::uint64_t every, const RunPosition& before) const {
+  if (every != 0) return before.next_step.value() / every != position_.next_step.value() / every;
+  return before.samples / plan_.dataset_size != position_.samples / plan_.dataset_size;
+}
+
+void TrainingRun::Advance(const StepOutcome& outcome) {
+  if (walk_) {
+    walk_->AfterPush(remote_->pushes());
+    position_.next_step = Step(walk_->steps());
+    position_.samples = walk_->samples();
+  } else {
+    position_.next_step = position_.next_step.Next();
+    position_.samples = remote_ ? share_.SamplesAfter(position_.next_step.value())
+                                : position_.samples + outcome.samples;
+  }
   position_.epoch = plan_.EpochOf(position_.samples);
   evaluation_.reset();  // of older parameters
+}
 
+void TrainingRun::RecordStep(const StepOutcome& outcome, const RunPosition& before,
+                             double learning_rate, std::chrono::nanoseconds took,
+                             const job::PhaseTimes& phases) {
+  step_time_ += took;
   // NaN, and null in the record, where nothing is predicted.
   const double accuracy = outcome.correct / outcome.predictions;
   if (outcome.applied) {
@@ -340,6 +356,7 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
   if (environment_.engine != nullptr) {
     record.AddRaw("busy_seconds", fmt::format("[{:.6f}]", fmt::join(outcome.busy_seconds, ", ")));
   }
+  if (walk_) record.Add("steps", position_.next_step.value() - before.next_step.value());
   if (config_.loss_scale != "1") record.Add("loss_scale", outcome.loss_scale);
   if (config_.reproducible) AddStateHash(record);
   if (environment_.elastic != nullptr) environment_.elastic->agent().Commit(position_.next_step);
@@ -349,13 +366,13 @@ void TrainingRun::RecordStep(const StepOutcome& outcome, double learning_rate,
   ShowProgress();
 }
 
-Status TrainingRun::AfterStep(const StepOutcome& outcome, std::uint64_t samples_before) {
+Status TrainingRun::AfterStep(const StepOutcome& outcome, const RunPosition& before) {
   PACELINE_TRY(NoteSkippedStep(outcome));
   PACELINE_TRY(VerifyIfDue());
-  if (Due(config_.eval_every, samples_before) && Evaluates() && !Stopping()) {
+  if (Due(config_.eval_every, before) && Evaluates() && !Stopping()) {
     PACELINE_TRY(EvaluateNow());
   }
-  if (!Due(config_.checkpoint_every, samples_before) || !Leads()) return {};
+  if (!Due(config_.checkpoint_every, before) || !Leads()) return {};
   const Status saved = SaveNow();
   return saved.ok() ? saved : TolerateFailedSave(saved);
 }
@@ -371,33 +388,6 @@ Status TrainingRun::VerifyIfDue() {
   const bool due = environment_.engine != nullptr && config_.verify_every > 0 &&
                    position_.next_step.value() % config_.verify_every == 0;
   return due ? trainer_->VerifyReplicas() : Status();
-}
-
-Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
-  if (outcome.applied) {
-    position_.skipped_in_row = 0;
-    return {};
-  }
-  ++position_.skipped;
-  const std::uint64_t step = position_.next_step.value() - 1;
-  if (outcome.overflowed) {
-    PACELINE_LOG(Info, "step {}: the gradient overflows with a loss scale of {}; step skipped",
-                 step, outcome.loss_scale);
-    return {};
-  }
-  ++position_.skipped_in_row;
-  const std::uint64_t limit = config_.nan_policy == "stop" ? 1 : config_.nan_limit;
-  if (position_.skipped_in_row >= limit) {
-    return Status::Error(
-        Code::kNotFinite,
-        fmt::format(
-            "step {}: loss {} and gradient norm {} are not finite, {} step(s) in a row; the "
-            "parameters are those before; try a smaller --lr or --clip-norm",
-            step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row));
-  }
-  Warn(fmt::format("step {}: loss {} or gradient norm {} is not finite; step skipped ({} of {})",
-                   step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row, limit));
-  return {};
 }
 
 }  // namespace paceline::train

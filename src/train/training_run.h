@@ -9,6 +9,7 @@
 
 #include "algo/batch_plan.h"
 #include "algo/learning_rate.h"
+#include "algo/trainer_share.h"
 #include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/status.h"
@@ -21,6 +22,8 @@
 #include "job/elastic_group.h"
 #include "job/event_log.h"
 #include "job/flight_recorder.h"
+#include "job/lease_taker.h"
+#include "job/lease_walk.h"
 #include "job/progress.h"
 #include "job/run_dir.h"
 #include "job/run_summary.h"
@@ -52,6 +55,11 @@ struct RunEnvironment {
   // Instead of both: parameters live on servers, and this is trainer `rank` of config.workers.
   std::function<Result<std::unique_ptr<ps::Store>>(const ps::JobSpec&)> connect_servers;
   std::uint64_t rank = 0;
+  // Where trainers of servers come and go: joins with what all must agree on and the samples of the
+  // run. Null when the run is complete but for its last evaluation.
+  std::function<Result<std::unique_ptr<job::LeaseTaker>>(const std::string& fingerprint,
+                                                         std::uint64_t samples)>
+      join_lender;
   std::string group;  // what the group is, for people
   struct Cut {
     std::uint64_t step = 0;
@@ -82,13 +90,15 @@ class TrainingRun {
 
   Status OpenDirectory();
   Status OpenTrainer();
+  void TellAboutData();
   Status OpenServers();
-  std::uint64_t PositionAt(Step step) const;
+  void PlaceAmongTrainers(TrainerOptions& options) const;
+  Status AwaitParameters();
   std::uint64_t SamplesOf(Step step) const;
   Status Restore();
   Status RestoreFromDisk();
   Status SharePosition(Rank root, bool with_state);
-  Result<std::unique_ptr<data::BatchLoader>> MakeLoader();
+  data::LoaderOptions LoaderOf(Step first_step) const;
   Status FinishTraining(const Status& trained);
 
   // Of an elastic run: training_run_elastic.cc.
@@ -100,11 +110,22 @@ class TrainingRun {
   void DumpFlight(const Status& why);
   bool LeaveIfAsked();
 
+  // Of a run with servers whose samples are lent: training_run_leases.cc.
+  bool Lent() const { return environment_.join_lender != nullptr; }
+  Status OpenLeases(const std::string& fingerprint);
+  Result<job::RunSummary> RunLeases();
+  Status TrainLeases();
+  Status TrainLease(const algo::TrainerShare& share);
+  Status LeadIfDue();
+
   Status WriteTrace();
   Status TrainUntilEnd(data::BatchLoader& loader);
-  Status AfterStep(const StepOutcome& outcome, std::uint64_t samples_before);
-  void RecordStep(const StepOutcome& outcome, double learning_rate, std::chrono::nanoseconds took,
-                  const job::PhaseTimes& phases);
+  // False when a signal ended the step: there is no outcome.
+  Result<bool> TrainStep(Trainer::StepInput input, data::BatchLoader& loader);
+  Status AfterStep(const StepOutcome& outcome, const RunPosition& before);
+  void Advance(const StepOutcome& outcome);
+  void RecordStep(const StepOutcome& outcome, const RunPosition& before, double learning_rate,
+                  std::chrono::nanoseconds took, const job::PhaseTimes& phases);
   Status NoteSkippedStep(const StepOutcome& outcome);
   Status EvaluateNow();
   Status EvaluateWhatWasMissed();
@@ -124,8 +145,8 @@ class TrainingRun {
   bool ViewShouldEnd() const;
   void Note(const std::string& text);
   void ShowProgress();
-  // After a step that began at this sample: every so many steps, or 0: at the end of each epoch.
-  bool Due(std::uint64_t every, std::uint64_t samples_before) const;
+  // After what happened since `before`: every so many steps, or 0: at the end of each epoch.
+  bool Due(std::uint64_t every, const RunPosition& before) const;
   bool Evaluates() const { return Leads() || environment_.engine != nullptr; }  // groups share it
   // A group stops after a step that all agree on; a worker alone stops at once.
   bool Stopping() const {
@@ -150,6 +171,10 @@ class TrainingRun {
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<ps::Store> parameters_;  // with servers
   std::optional<RemoteParameters> remote_;
+  algo::TrainerShare share_;                 // of remote_
+  std::unique_ptr<job::LeaseTaker> leases_;  // where samples are lent; null: all are done
+  std::optional<job::LeaseWalk> walk_;       // likewise
+  bool leads_ = false;                       // likewise: this trainer keeps the records
   std::optional<disk::RunLock> lock_;
   std::optional<disk::CheckpointStore> store_;
   std::optional<job::EventLog> events_;

@@ -77,7 +77,8 @@ Status TrainingRun::WorkInView(const wire::Assignment& view) {
   evaluation_.reset();  // all workers agree on what is left to do
   PACELINE_TRY(trainer_->Attach(environment_.engine));
   PACELINE_TRY(TakeState(view));
-  PACELINE_ASSIGN(const auto loader, MakeLoader());
+  PACELINE_ASSIGN(const auto loader,
+                  data::BatchLoader::Create(*data_.train, plan_, LoaderOf(position_.next_step)));
   const Status trained = TrainUntilEnd(*loader);
   if (view_ended_) return {};
   return FinishTraining(trained);

@@ -33,11 +33,15 @@ bool TrainingRun::GivesUp() const {
 }
 
 Status TrainingRun::EvaluateNow() {
+  PACELINE_TRY(AwaitParameters());
   const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kEvaluate);
   auto result = [&] {
     const AverageInUse average(trainer_->average());
     return Evaluate(trainer_->model(), *data_.held_out,
-                    {kEvalBatch, [&] { return Stopping(); }, environment_.engine});
+                    {.batch = kEvalBatch,
+                     .stop = [&] { return Stopping(); },
+                     .engine = environment_.engine,
+                     .data_threads = static_cast<std::size_t>(config_.data_threads)});
   }();
   if (!result.ok() && result.status().code() == Code::kAborted) return {};
   if (!result.ok()) return result.status().Wrap("evaluating");
@@ -66,8 +70,10 @@ Status TrainingRun::EvaluateWhatWasMissed() {
   const Step done = position_.next_step;
   const bool counted = config_.keep_best || config_.patience > 0;
   if (!counted || remote_ || done <= position_.best.judged || !Evaluates()) return {};
-  const std::uint64_t last = plan_.StepSamples(Step(done.value() - 1));
-  return Due(config_.eval_every, position_.samples - last) ? EvaluateNow() : Status();
+  RunPosition before = position_;  // without its last step
+  before.next_step = Step(done.value() - 1);
+  before.samples -= plan_.StepSamples(before.next_step);
+  return Due(config_.eval_every, before) ? EvaluateNow() : Status();
 }
 
 // The checkpoint comes first: a mark never points at what is not there.

@@ -1,6 +1,8 @@
 // The part of TrainingRun that tells what happened: records, progress, trace and summary.
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -31,7 +33,8 @@ void TrainingRun::RecordStart() {
                       .Add("batch", config_.batch)
                       .Add("shards", config_.shards)
                       .Add("total_samples", plan_.total_samples)
-                      .Add("push_steps", remote_ ? remote_->steps_per_push() : 0)
+                      .Add("push_steps", remote_ ? share_.steps_per_round : 0)
+                      .Add("leased", Lent())
                       .Add("group", environment_.group));
   PACELINE_LOG(Info, "training {} from step {} to {} with {} thread(s) in {}", config_.model,
                position_.next_step.value(), plan_.Steps(), config_.threads, directory_.path());
@@ -65,6 +68,10 @@ void TrainingRun::AddStateHash(JsonObject& record) const {
 }
 
 void TrainingRun::TraceReductions() {
+  if (remote_) {  // what brought the parameters of this step
+    const ArrivingParameters::Timing& pull = remote_->arriving().last_pull();
+    environment_.trace->Span("pull", job::Trace::Track::kReduce, pull.started, pull.finished);
+  }
   std::size_t bucket = 0;
   for (const GradientExchange::Timing& timing : trainer_->ReductionTimings()) {
     environment_.trace->Span(
@@ -91,6 +98,33 @@ Status TrainingRun::WriteTrace() {
   return written;
 }
 
+Status TrainingRun::NoteSkippedStep(const StepOutcome& outcome) {
+  if (outcome.applied) {
+    position_.skipped_in_row = 0;
+    return {};
+  }
+  ++position_.skipped;
+  const std::uint64_t step = std::max<std::uint64_t>(1, position_.next_step.value()) - 1;
+  if (outcome.overflowed) {
+    PACELINE_LOG(Info, "step {}: the gradient overflows with a loss scale of {}; step skipped",
+                 step, outcome.loss_scale);
+    return {};
+  }
+  ++position_.skipped_in_row;
+  const std::uint64_t limit = config_.nan_policy == "stop" ? 1 : config_.nan_limit;
+  if (position_.skipped_in_row >= limit) {
+    return Status::Error(
+        Code::kNotFinite,
+        fmt::format(
+            "step {}: loss {} and gradient norm {} are not finite, {} step(s) in a row; the "
+            "parameters are those before; try a smaller --lr or --clip-norm",
+            step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row));
+  }
+  Warn(fmt::format("step {}: loss {} or gradient norm {} is not finite; step skipped ({} of {})",
+                   step, outcome.loss, outcome.gradient_norm, position_.skipped_in_row, limit));
+  return {};
+}
+
 void TrainingRun::Warn(const std::string& text) {
   progress_.Finish();
   PACELINE_LOG(Warning, "{}", text);
@@ -112,7 +146,8 @@ void TrainingRun::Note(const std::string& text) {
 
 void TrainingRun::ShowProgress() {
   if (!Leads()) return;
-  const std::uint64_t done = position_.next_step.value() - first_step_.value();
+  const std::uint64_t done =
+      std::max<std::uint64_t>(1, position_.next_step.value() - first_step_.value());
   const double seconds = ToSeconds(step_time_);
   const double per_step = seconds / static_cast<double>(done);
   progress_.Update(

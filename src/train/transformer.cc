@@ -70,12 +70,20 @@ Transformer::Layer Transformer::TakeLayer(const ParameterTree& tree, const std::
   return layer;
 }
 
+void Transformer::AwaitLayer(const Layer& layer, const Pass& pass) {
+  pass.context.Await(layer.self.in, layer.self.out, layer.cross.in, layer.cross.out,
+                     layer.linear1.weight, layer.linear1.bias, layer.linear2.weight,
+                     layer.linear2.bias);
+  for (const LayerNormTensors& norm : layer.norms) pass.context.Await(norm.weight, norm.bias);
+}
+
 torch::Tensor Transformer::Embed(const torch::Tensor& ids, std::int64_t first, Pass& pass) const {
   const std::int64_t length = ids.size(1);
   if (first + length > spec_.max_length) {
     throw std::runtime_error(fmt::format("a sentence of {} pieces; the model has {} positions",
                                          first + length, spec_.max_length));
   }
+  pass.context.Await(embedding_);
   const torch::Tensor words = LookUpTied(embedding_, ids);
   const torch::Tensor sum = at::add(positions_.narrow(0, first, length), words,
                                     std::sqrt(static_cast<double>(spec_.width)));
@@ -122,9 +130,11 @@ torch::Tensor Transformer::AddFeedForward(const Layer& layer, const torch::Tenso
 Transformer::Source Transformer::Encode(const torch::Tensor& ids, Pass& pass) const {
   Source source{Embed(ids, 0, pass), LengthsOf(ids)};
   for (const Layer& layer : encoder_) {
+    AwaitLayer(layer, pass);
     source.states = AddSelf(layer, source.states, source.lengths, false, pass);
     source.states = AddFeedForward(layer, source.states, pass);
   }
+  pass.context.Await(encoder_norm_.weight, encoder_norm_.bias);
   source.states = encoder_norm_(source.states);
   return source;
 }
@@ -135,10 +145,12 @@ Tensors Transformer::Forward(const Tensors& batch, const ForwardContext& context
   const Lengths lengths = LengthsOf(batch[1]);
   torch::Tensor x = Embed(batch[1], 0, pass);
   for (const Layer& layer : decoder_) {
+    AwaitLayer(layer, pass);
     x = AddSelf(layer, x, lengths, true, pass);
     x = AddCross(layer, x, lengths, LookAt(layer, source), pass);
     x = AddFeedForward(layer, x, pass);
   }
+  context.Await(decoder_norm_.weight, decoder_norm_.bias);
   return {decoder_norm_(x), embedding_};
 }
 

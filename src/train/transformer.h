@@ -32,6 +32,7 @@ class Transformer final : public Translator {
   Transformer(const model::TransformerSpec& spec, const model::ModelCard& card, std::uint64_t seed);
 
   Tensors Forward(const Tensors& batch, const ForwardContext& context) override;
+  bool AwaitsParameters() const override { return true; }
   std::vector<std::vector<std::int64_t>> Translate(const torch::Tensor& source,
                                                    std::int64_t steps) override;
 
@@ -66,6 +67,8 @@ class Transformer final : public Translator {
     std::uint64_t layer = 0;
   };
 
+  // Before a layer is used.
+  static void AwaitLayer(const Layer& layer, const Pass& pass);
   Layer TakeLayer(const ParameterTree& tree, const std::string& name, bool decoder) const;
   // At positions `first` and on, as rows.
   torch::Tensor Embed(const torch::Tensor& ids, std::int64_t first, Pass& pass) const;

@@ -104,13 +104,21 @@ Vgg::Vgg(const model::VggSpec& spec, std::uint64_t seed)
 Tensors Vgg::Forward(const Tensors& batch, const ForwardContext& context) {
   std::uint64_t layer = 0;
   torch::Tensor x = batch[0];
+  const auto await = [&](const auto& affine, const NormTensors& norm) {
+    context.Await(affine->weight, affine->bias, norm.gamma, norm.beta);
+  };
   for (Block& block : convolutions_) {
+    await(block.conv, block.norm);
     x = NormReluDropout(block.conv->forward(x), block.norm, block.dropout, context, layer++);
     if (block.pool_after) x = at::max_pool2d(x, {2, 2});
   }
   x = Dropout(x.flatten(1), classifier_dropout_, context, layer++);
+  await(hidden_.linear, hidden_.norm);
   x = NormReluDropout(hidden_.linear->forward(x), hidden_.norm, hidden_.dropout, context, layer++);
-  return {last_->forward(second_->forward(x))};
+  await(second_, NormTensors{});
+  x = second_->forward(x);
+  await(last_, NormTensors{});
+  return {last_->forward(x)};
 }
 
 }  // namespace paceline::train

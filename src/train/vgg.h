@@ -19,6 +19,7 @@ class Vgg final : public Network {
 
   // From images, array 0, to logits.
   Tensors Forward(const Tensors& batch, const ForwardContext& context) override;
+  bool AwaitsParameters() const override { return true; }
 
  private:
   // A convolution or a fully connected layer, then batch norm, ReLU and dropout.

@@ -77,6 +77,22 @@ TEST(DenseServers, AServerKilledInTheMiddleChangesNothing) {
       expected);
 }
 
+// Over TCP the forward pass begins with the first layer that has arrived, and a server that dies
+// meanwhile sends what is missing when it is back.
+TEST(DenseServers, ParametersThatComeLayerByLayerGiveTheSameBits) {
+  const TempDir dir;
+  const auto hash = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"--strategy", "ps", "--servers", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return HashOf(RunPaceline(Training(dir / name, arguments)));
+  };
+  const std::string expected = hash("memory", {});
+  EXPECT_EQ(hash("tcp", {"--shared-memory", "off"}), expected);
+  EXPECT_EQ(hash("killed", {"--shared-memory", "off", "--chaos",
+                            "kill=server:1@step5,kill=trainer:0@step10"}),
+            expected);
+}
+
 // Servers have seen most of the push when its last gradient is spoilt: the first tensor's.
 TEST(DenseServers, AGradientThatIsNotFiniteIsTakenBack) {
   const TempDir dir;

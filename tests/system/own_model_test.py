@@ -112,6 +112,20 @@ class PythonModels(unittest.TestCase):
         self.assertEqual([key for key in missing.missing_keys if not key.endswith("num_batches_tracked")], [])
         again = run(PACELINE, "export", self.path("alone"), "--out", self.path("files"), expect=2)
         self.assertIn("there already", again.stderr)
+        run(PACELINE, "export", self.path("ps"), "--out", self.path("of-servers"))
+        of_servers = read_safetensors(self.path("of-servers/model.safetensors"))
+        self.assertEqual({name: entry["shape"] for name, (entry, _) in of_servers.items()},
+                         {name: entry["shape"] for name, (entry, _) in tensors.items()})
+
+    def test_the_average_is_exported_too(self):
+        train(self.folder, "averaged", "vgg16-small", "--steps", "2", "--batch", "2", "--eval-samples", "10",
+              "--ema", "0.5")
+        run(PACELINE, "export", self.path("averaged"), "--out", self.path("files"), "--ema")
+        last = read_safetensors(self.path("files/model.safetensors"))
+        average = read_safetensors(self.path("files/ema.safetensors"))
+        self.assertEqual({name: entry for name, (entry, _) in average.items()},
+                         {name: entry for name, (entry, _) in last.items()})
+        self.assertNotEqual(average["classifier.1.weight"], last["classifier.1.weight"])
 
     def test_a_model_of_the_catalogue_starts_with_parameters_from_python(self):
         torch = self.torch

@@ -37,6 +37,7 @@ class ScalingBench : public ::testing::Test {
       EXPECT_GT(runs["last_loss"], 0) << team;
     }
     EXPECT_GT(results_["summary"][system]["efficiency"]["median"], 0);
+    EXPECT_GT(results_["summary"][system]["in_step"]["median"], 0);
   }
 
   static inline nlohmann::json results_;

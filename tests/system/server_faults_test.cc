@@ -50,6 +50,44 @@ TEST_F(ServerFaultsTest, KilledProcessesChangeNothing) {
   }
 }
 
+// Which rows there are is a function of the pushes alone: not of kills, servers or where rows lie.
+TEST_F(ServerFaultsTest, RowsThatComeAndGoAreTheSameWhoeverIsKilled) {
+  const auto training = [&](const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> flags{"--admit-count",     "2",      "--evict-after", "8",
+                                   "--table-optimizer", "adagrad"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return RunPaceline(ServerTraining(run, flags));
+  };
+  const auto evicted = [&](const std::string& run, std::uint64_t servers) {
+    std::uint64_t rows = 0;
+    for (std::uint64_t i = 0; i < servers; ++i) {
+      rows += ServerRecordOf(run, i)["tables"][0]["evicted"].get<std::uint64_t>();
+    }
+    return rows;
+  };
+  const std::string whole = dir_ / "whole", killed = dir_ / "killed", disk = dir_ / "disk";
+  const std::string expected =
+      ExpectComplete(training(whole, {}), whole, kTrainers * kSteps)["params_hash"];
+  const CommandResult result = training(
+      killed,
+      {"--chaos",
+       "kill=server:0@step12,kill=server:1@step20,kill=trainer:1@step30,kill=server:0@step41"});
+  EXPECT_THAT(result.err, HasSubstr("starting it again"));
+  EXPECT_EQ(ExpectComplete(result, killed, kTrainers * kSteps)["params_hash"], expected);
+  EXPECT_EQ(ExpectComplete(training(disk, {"--servers", "1", "--table-store", "rocksdb", "--chaos",
+                                           "kill=server:0@step25"}),
+                           disk, kTrainers * kSteps, 1)["params_hash"],
+            expected);
+  EXPECT_GT(evicted(whole, kServers), 0U);
+  EXPECT_EQ(evicted(killed, kServers), evicted(whole, kServers));
+  EXPECT_EQ(evicted(disk, 1), evicted(whole, kServers));
+  EXPECT_THAT(RunPaceline({"status", whole}).out, HasSubstr("ADMITTED   EVICTED   WAITING"));
+  const CommandResult other =
+      RunPaceline({"train", "--resume", "--run", whole, "--steps", "70", "--evict-after", "9"});
+  EXPECT_EQ(other.state.code, 10) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("evict-after: 9"));
+}
+
 TEST_F(ServerFaultsTest, WithoutALogAKilledServerEndsTheRun) {
   const std::string run = dir_ / "run";
   const CommandResult result = RunPaceline(

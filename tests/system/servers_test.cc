@@ -60,7 +60,29 @@ TEST_F(ServersTest, TheNumberOfServersDoesNotChangeTheResult) {
   for (const char* servers : {"1", "2", "3"}) {
     hashes.insert(HashOf(RunPaceline(ServerTraining(dir_ / servers, {"--servers", servers}))));
   }
+  // A process alone with as many shards: the same sums in the same order.
+  hashes.insert(HashOf(RunPaceline({"train", "ctr-dnn-small", "--steps", std::to_string(kSteps),
+                                    "--shards", std::to_string(kTrainers), "--batch", "32",
+                                    "--eval-samples", "200", "--json", "--run", dir_ / "local"})));
   EXPECT_EQ(hashes.size(), 1U);
+}
+
+// The state of FTRL, two numbers a parameter, lives on servers like that of the others.
+TEST_F(ServersTest, FtrlHasTheSameBitsOnServersAndWithout) {
+  const std::vector<std::string> ftrl{"--optimizer", "ftrl", "--ftrl-l1", "0.01"};
+  std::vector<std::string> servers = ftrl;
+  servers.insert(servers.end(), {"--servers", "2", "--chaos", "kill=server:1@step20"});
+  std::vector<std::string> local{"train",          "ctr-dnn-small",
+                                 "--steps",        std::to_string(kSteps),
+                                 "--shards",       std::to_string(kTrainers),
+                                 "--batch",        "32",
+                                 "--eval-samples", "200",
+                                 "--json",         "--run",
+                                 dir_ / "local"};
+  local.insert(local.end(), ftrl.begin(), ftrl.end());
+  const std::string expected = HashOf(RunPaceline(local));
+  EXPECT_EQ(HashOf(RunPaceline(ServerTraining(dir_ / "servers", servers))), expected);
+  EXPECT_NE(HashOf(RunPaceline(ServerTraining(dir_ / "adagrad", {}))), expected);
 }
 
 TEST_F(ServersTest, AStoppedRunGoesOnAsIfNothingHadHappened) {

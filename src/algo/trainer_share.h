@@ -5,13 +5,13 @@
 
 #include "algo/batch_plan.h"
 
-namespace paceline::fused {
+namespace paceline::algo {
 
 // Which samples one of several trainers computes, and which of them one push covers. Every mode
 // cuts the same stream of samples in the same way (algo/batch_plan.h), so that all see the same
 // data. A round is what one push covers: one step, or several. Immutable value.
 struct TrainerShare {
-  algo::BatchPlan plan;
+  BatchPlan plan;
   std::uint64_t rank = 0;
   std::uint64_t world = 1;  // at most plan.shards
   std::uint64_t steps_per_round = 1;
@@ -21,8 +21,8 @@ struct TrainerShare {
 
   // A range of the run's samples, for whoever holds it: its steps are `batch` samples each,
   // whatever the number of virtual shards.
-  static TrainerShare OfLease(const algo::BatchPlan& run, std::uint64_t number,
-                              const algo::PositionRange& range, std::uint64_t steps_per_round);
+  static TrainerShare OfLease(const BatchPlan& run, std::uint64_t number,
+                              const PositionRange& range, std::uint64_t steps_per_round);
   bool leased() const { return run_batch > 0; }
 
   std::uint64_t Rounds() const;
@@ -31,7 +31,7 @@ struct TrainerShare {
 
   // This trainer's batches of a step, one for each of its virtual shards; the last of a run may be
   // empty.
-  std::vector<algo::PositionRange> RangesOf(std::uint64_t step) const;
+  std::vector<PositionRange> RangesOf(std::uint64_t step) const;
 
   // The run's step to which that step of this share belongs: its learning rate.
   std::uint64_t RunStep(std::uint64_t step) const;
@@ -40,4 +40,4 @@ struct TrainerShare {
   std::uint64_t SamplesAfter(std::uint64_t steps) const;
 };
 
-}  // namespace paceline::fused
+}  // namespace paceline::algo

@@ -1,15 +1,14 @@
-#include "fused/trainer_share.h"
+#include "algo/trainer_share.h"
 
 #include <gmock/gmock.h>
 
-namespace paceline::fused {
+namespace paceline::algo {
 namespace {
 
-using algo::PositionRange;
 using ::testing::ElementsAre;
 
 // Steps of 3 shards of 4 samples.
-constexpr algo::BatchPlan kRun{
+constexpr BatchPlan kRun{
     .seed = 1, .dataset_size = 100, .batch = 4, .shards = 3, .total_samples = 118};
 
 TEST(TrainerShare, ALeaseIsCutByItsRangeAlone) {
@@ -34,4 +33,4 @@ TEST(TrainerShare, TheLearningRateOfALeaseFollowsItsPlaceInTheRun) {
 }
 
 }  // namespace
-}  // namespace paceline::fused
+}  // namespace paceline::algo
