@@ -62,6 +62,7 @@ function(paceline_module name)
     add_executable(${name}_test ${A_TESTS})
     if(NOT name STREQUAL train)  # shares the precompiled header of its library
       target_compile_options(${name}_test PRIVATE ${PACELINE_TEST_OPTIONS})
+      target_precompile_headers(${name}_test REUSE_FROM paceline_testing)
     endif()
     target_link_libraries(${name}_test PRIVATE paceline_${name} ${test_deps} paceline_testing
       ${A_LIBS})
