@@ -10,7 +10,6 @@
 #include "algo/sample_order.h"
 #include "base/check.h"
 #include "base/rng.h"
-#include "kernel/dense_layer.h"
 
 namespace paceline::sparse {
 
@@ -156,7 +155,7 @@ void CtrDnn::Forward(const CtrBatch& batch, std::span<const float> dense, const 
   Reserve(batch.samples);
   GatherInput(batch, rows.values);
   for (std::size_t layer = 0; layer < options_.shape.hidden_layers; ++layer) {
-    kernel::DenseReluForward({batch.samples, InputsOf(layer), options_.shape.width},
+    layers_.Forward({batch.samples, InputsOf(layer), options_.shape.width},
                              {Weights(layer, dense), Bias(layer, dense)},
                              Activations(layer, batch.samples),
                              Activations(layer + 1, batch.samples));
@@ -192,7 +191,7 @@ StepLoss CtrDnn::Compute(const SparseBatch& batch, std::span<const float> dense,
                             .input_gradient = std::span(gradient_).first(samples * width)});
   for (std::size_t layer = last; layer-- > 0;) {
     const std::size_t wanted = layer == 0 ? embedding_floats() : width;
-    kernel::DenseReluBackward(
+    layers_.Backward(
         {samples, InputsOf(layer), width}, Weights(layer, dense),
         {.input = Activations(layer, samples),
          .output = Activations(layer + 1, samples),
