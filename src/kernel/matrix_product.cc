@@ -116,12 +116,11 @@ void MultiplyAll(const ProductShape& shape, const MatrixView& left, const Matrix
     for (std::size_t c = 0; c < shape.columns; c += block.columns) {
       block.columns = std::min(Tiles::kMaxColumns, shape.columns - c);
       for (std::size_t p = 0; p < block.columns; p += Tiles::kColumns) {
-        const float* first =
-            right.values.data() + k * right.row_step + (c + p) * right.column_step;
-        internal::PackPanel(
-            {first, right.row_step, right.column_step, block.inner,
-             std::min(Tiles::kColumns, block.columns - p)},
-            std::integral_constant<std::size_t, Tiles::kColumns>(), panels + p * block.inner);
+        const float* first = right.values.data() + k * right.row_step + (c + p) * right.column_step;
+        internal::PackPanel({first, right.row_step, right.column_step, block.inner,
+                             std::min(Tiles::kColumns, block.columns - p)},
+                            std::integral_constant<std::size_t, Tiles::kColumns>(),
+                            panels + p * block.inner);
       }
       Target target = whole;
       target.first += c;

@@ -1,6 +1,8 @@
 #include "kernel/sparse_product.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "base/check.h"
 #include "kernel/internal/listed_rows.h"
@@ -37,10 +39,10 @@ std::size_t Extent(std::size_t rows, std::size_t row_step, std::size_t columns,
 void CheckSpans(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
                 const SparseResult& result) {
   const auto [rows, columns, inner] = shape;
-  PACELINE_CHECK(result.values.size() >=
-                         Extent(rows, result.row_step, columns, result.column_step) &&
-                     (result.start.empty() || result.start.size() == columns),
-                 "result");
+  PACELINE_CHECK(
+      result.values.size() >= Extent(rows, result.row_step, columns, result.column_step) &&
+          (result.start.empty() || result.start.size() == columns),
+      "result");
   PACELINE_CHECK(
       left.values.size() >= Extent(rows, left.row_step, inner, left.column_step) &&
           right.values.size() >= Extent(inner, right.row_step, columns, right.column_step),
@@ -61,7 +63,9 @@ double NonzeroShare(std::span<const float> matrix, std::size_t columns) {
   std::size_t nonzeros = 0, seen = 0;
   for (std::size_t r = 0; r < rows; r += every, seen += columns) {
     const float* row = matrix.data() + r * columns;
-    for (std::size_t c = 0; c < columns; ++c) nonzeros += row[c] != 0.0F ? 1 : 0;
+    std::uint32_t of_row = 0;  // as wide as a float: vectors of both have as many lanes
+    for (std::size_t c = 0; c < columns; ++c) of_row += row[c] != 0.0F ? 1 : 0;
+    nonzeros += of_row;
   }
   return static_cast<double>(nonzeros) / static_cast<double>(seen);
 }
@@ -93,9 +97,9 @@ void SparseProduct::MultiplyWith(const ProductShape& shape, const MatrixView& le
   constexpr std::size_t kFloats = Lists::kFloats;
   const std::size_t width =
       kFloats * PartOf((shape.columns + kFloats - 1) / kFloats, Lists::kMaxVectors);
-  const std::size_t block = PartOf(
-      shape.inner,
-      std::min(internal::Nonzeros::kMaxBlock, Lists::kPanelBytes / sizeof(float) / width));
+  const std::size_t block =
+      PartOf(shape.inner,
+             std::min(internal::Nonzeros::kMaxBlock, Lists::kPanelBytes / sizeof(float) / width));
   nonzeros_.Assign({shape.rows, shape.inner, block, width}, left);
   alignas(64) float panel[Lists::kPanelBytes / sizeof(float)];
   alignas(64) float start[Lists::kMaxVectors * kFloats];

@@ -17,11 +17,12 @@ struct SparseResult {
   std::span<float> values;
   std::size_t row_step = 0;
   std::size_t column_step = 1;
-  std::span<const float> start = {};  // of each column's sums; none: 0
+  std::span<const float> start = {};                      // of each column's sums; none: 0
   float floor = -std::numeric_limits<float>::infinity();  // what is less becomes this; 0: ReLU
 };
 
-// Which part of a row-major matrix's values is not 0, as some of its rows, always the same, have it.
+// Which part of a row-major matrix's values is not 0, as some of its rows, always the same, have
+// it.
 double NonzeroShare(std::span<const float> matrix, std::size_t columns);
 
 // Products of a left factor with many zeros, such as what a ReLU lets through: these take no time.

@@ -57,7 +57,8 @@ struct Example {
     const auto left_columns = Transposed(left, inner), right_columns = Transposed(right, columns);
     std::vector<std::vector<float>> results;
     for (const MatrixView& a : {MatrixView{left, inner}, MatrixView{left_columns, 1, rows}}) {
-      for (const MatrixView& b : {MatrixView{right, columns}, MatrixView{right_columns, 1, inner}}) {
+      for (const MatrixView& b :
+           {MatrixView{right, columns}, MatrixView{right_columns, 1, inner}}) {
         for (const bool transposed : {false, true}) {
           std::vector<float> result(rows * columns, kNan);
           product.Multiply(shape, a, b,
@@ -89,8 +90,7 @@ void ExpectPlainLoops(SparseProduct& product, const ProductShape& shape, float s
 }
 
 class SparseProductOf : public ::testing::TestWithParam<Tiles> {};
-INSTANTIATE_TEST_SUITE_P(Vectors, SparseProductOf,
-                         ::testing::Values(Tiles::kAvx2, Tiles::kAvx512));
+INSTANTIATE_TEST_SUITE_P(Vectors, SparseProductOf, ::testing::Values(Tiles::kAvx2, Tiles::kAvx512));
 
 // The same object does them all, so memory of a larger product must not show in a smaller one.
 TEST_P(SparseProductOf, EqualsPlainLoopsToTheBit) {

@@ -94,8 +94,7 @@ void LocalTraining::Update(const SparseBatch& batch) {
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     Table& table = tables_[t];
     for (std::size_t i = 0; i < batch.ids[t].size(); ++i) {
-      float* row =
-          table.rows.data() + static_cast<std::size_t>(batch.ids[t][i]) * table.row_floats;
+      float* row = table.rows.data() + static_cast<std::size_t>(batch.ids[t][i]) * table.row_floats;
       Apply({row, table.dim}, {&table.gradient[i * table.dim], table.dim}, row + table.dim);
     }
   }

@@ -11,7 +11,8 @@ namespace paceline::kernel::internal {
 // Of row r those from ends[r] to before ends[r + 1].
 struct ListedRows {
   const float* values;
-  const std::uint32_t* offsets;  // from the panel's first float to the row that the value belongs to
+  const std::uint32_t*
+      offsets;  // from the panel's first float to the row that the value belongs to
   const std::size_t* ends;
   std::size_t rows;
 };
