@@ -10,7 +10,8 @@ endfunction()
 paceline_compile_alone(src/wire
   messages.cc safetensors.cc)
 paceline_compile_alone(src/kernel
-  attention.cc batch_norm.cc dropout.cc image_window.cc internal/product_tile_avx2.cc
+  attention.cc batch_norm.cc dropout.cc image_window.cc internal/listed_rows_avx2.cc
+  internal/listed_rows_avx512.cc internal/nonzeros.cc internal/pack.cc internal/product_tile_avx2.cc
   internal/product_tile_avx512.cc matrix_product.cc reduce.cc skip_gram.cc batch_norm_test.cc channel_norm_test.cc image_window_test.cc kernel_test.cc
   matrix_product_test.cc skip_gram_test.cc)
 paceline_compile_alone(src/algo

@@ -68,15 +68,21 @@ double SoftPlus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::
 
 }  // namespace
 
-void DenseReluForward(const DenseShape& shape, const DenseParams& params,
-                      std::span<const float> input, std::span<float> output) {
+void DenseRelu::Forward(const DenseShape& shape, const DenseParams& params,
+                        std::span<const float> input, std::span<float> output) {
   PACELINE_CHECK(input.size() == shape.samples * shape.inputs &&
                      output.size() == shape.samples * shape.outputs &&
                      params.weights.size() == shape.inputs * shape.outputs &&
                      params.bias.size() == shape.outputs,
                  "the spans have the layer's shape");
-  Multiply({shape.samples, shape.outputs, shape.inputs}, {input, shape.inputs},
-           {params.weights, shape.outputs}, {output, shape.outputs});
+  const ProductShape product{shape.samples, shape.outputs, shape.inputs};
+  const MatrixView left{input, shape.inputs}, right{params.weights, shape.outputs};
+  if (SparseProduct::Pays(product, NonzeroShare(input, shape.inputs))) {
+    product_.Multiply(product, left, right,
+                      {output, shape.outputs, 1, /*start=*/params.bias, /*floor=*/0});
+    return;
+  }
+  Multiply(product, left, right, {output, shape.outputs});
   const float* __restrict bias = params.bias.data();
   for (std::size_t n = 0; n < shape.samples; ++n) {
     float* __restrict y = output.data() + n * shape.outputs;
@@ -87,8 +93,28 @@ void DenseReluForward(const DenseShape& shape, const DenseParams& params,
   }
 }
 
-void DenseReluBackward(const DenseShape& shape, std::span<const float> weights,
-                       const DenseReluGradient& gradient) {
+// Both factors may have zeros; what lies transposed in memory costs a little more.
+void DenseRelu::WeightsGradient(const DenseShape& shape, const DenseReluGradient& gradient,
+                                double gradient_share) {
+  constexpr double kTransposingCosts = 1.15;
+  const auto [samples, inputs, outputs] = shape;
+  const double input_share = NonzeroShare(gradient.input, inputs);
+  const ProductShape product{inputs, outputs, samples}, transposed{outputs, inputs, samples};
+  const MatrixView input{gradient.input, inputs}, before_relu{gradient.output_gradient, outputs};
+  const MatrixView input_columns{gradient.input, 1, inputs};
+  if (gradient_share * kTransposingCosts < input_share &&
+      SparseProduct::Pays(transposed, gradient_share)) {
+    product_.Multiply(transposed, {gradient.output_gradient, 1, outputs}, input,
+                      {gradient.weights_gradient, 1, outputs});
+  } else if (SparseProduct::Pays(product, input_share)) {
+    product_.Multiply(product, input_columns, before_relu, {gradient.weights_gradient, outputs});
+  } else {
+    Multiply(product, input_columns, before_relu, {gradient.weights_gradient, outputs});
+  }
+}
+
+void DenseRelu::Backward(const DenseShape& shape, std::span<const float> weights,
+                         const DenseReluGradient& gradient) {
   PACELINE_CHECK(gradient.input.size() == shape.samples * shape.inputs &&
                      gradient.output.size() == shape.samples * shape.outputs &&
                      gradient.output_gradient.size() == gradient.output.size() &&
@@ -103,11 +129,16 @@ void DenseReluBackward(const DenseShape& shape, std::span<const float> weights,
     return;
   }
   const std::span<const float> before_relu = gradient.output_gradient;
-  Multiply({shape.inputs, shape.outputs, shape.samples}, {gradient.input, 1, shape.inputs},
-           {before_relu, shape.outputs}, {gradient.weights_gradient, shape.outputs});
+  const double share = NonzeroShare(before_relu, shape.outputs);
+  WeightsGradient(shape, gradient, share);
   const std::size_t wanted = gradient.input_gradient.size() / shape.samples;
-  Multiply({shape.samples, wanted, shape.outputs}, {before_relu, shape.outputs},
-           {weights, 1, shape.outputs}, {gradient.input_gradient, wanted});
+  const ProductShape product{shape.samples, wanted, shape.outputs};
+  const MatrixView left{before_relu, shape.outputs}, right{weights, 1, shape.outputs};
+  if (SparseProduct::Pays(product, share)) {
+    product_.Multiply(product, left, right, {gradient.input_gradient, wanted});
+  } else {
+    Multiply(product, left, right, {gradient.input_gradient, wanted});
+  }
 }
 
 void TwoClassForward(const TwoClassHead& head, std::span<const float> input,

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernel/sparse_product.h"
+
 namespace paceline::kernel {
 
 // Fully connected layers, forward and backward. Matrices are row-major and contiguous.
@@ -21,21 +23,33 @@ struct DenseParams {
   std::span<const float> bias;
 };
 
-// output = max(0, input * weights + bias); NaN comes through.
-void DenseReluForward(const DenseShape& shape, const DenseParams& params,
-                      std::span<const float> input, std::span<float> output);
-
 struct DenseReluGradient {
   std::span<const float> input;
-  std::span<const float> output;      // of DenseReluForward
+  std::span<const float> output;      // of DenseRelu::Forward()
   std::span<float> output_gradient;   // on return: the gradient before the ReLU
   std::span<float> weights_gradient;  // overwritten, like the two below
   std::span<float> bias_gradient;
   // [samples, k] for the first k <= inputs columns of the input; nobody needs that of raw data.
   std::span<float> input_gradient;
 };
-void DenseReluBackward(const DenseShape& shape, std::span<const float> weights,
-                       const DenseReluGradient& gradient);
+
+// Layers with ReLU. What a ReLU made 0, of the input or of the output's gradient, takes no time.
+// Thread-compatible; owns memory for the products of the largest layer so far, nothing that decides
+// about results.
+class DenseRelu {
+ public:
+  // output = max(0, input * weights + bias); NaN comes through.
+  void Forward(const DenseShape& shape, const DenseParams& params, std::span<const float> input,
+               std::span<float> output);
+  void Backward(const DenseShape& shape, std::span<const float> weights,
+                const DenseReluGradient& gradient);
+
+ private:
+  void WeightsGradient(const DenseShape& shape, const DenseReluGradient& gradient,
+                       double gradient_share);
+
+  SparseProduct product_;
+};
 
 // A last layer with two outputs, softmax and cross-entropy in one: weights [inputs, 2], labels 0
 // and 1. The two logits only matter by their difference, so one vector does the work of two.

@@ -1,5 +1,6 @@
 #include "kernel/dense_layer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -49,23 +50,31 @@ class DenseLayer : public ::testing::TestWithParam<DenseShape> {};
 
 INSTANTIATE_TEST_SUITE_P(Shapes, DenseLayer,
                          ::testing::Values(DenseShape{1, 1, 1}, DenseShape{3, 5, 7},
-                                           DenseShape{8, 16, 8}, DenseShape{33, 27, 40}));
+                                           DenseShape{8, 16, 8}, DenseShape{33, 27, 40},
+                                           DenseShape{40, 70, 90}));
+
+// What a layer below would give: about half of it is 0. Products of large layers skip that.
+std::vector<float> Rectified(std::vector<float> values) {
+  for (float& value : values) value = std::max(value, 0.0F);
+  return values;
+}
 
 TEST_P(DenseLayer, ForwardMatchesTheReference) {
   const DenseShape shape = GetParam();
   const auto weights = Random(shape.inputs * shape.outputs, 1), bias = Random(shape.outputs, 2),
-             input = Random(shape.samples * shape.inputs, 3);
-  std::vector<float> output(shape.samples * shape.outputs);
-  DenseReluForward(shape, {weights, bias}, input, output);
-  const auto expected = ReferenceForward(shape, {weights, bias}, input);
-  ExpectNear(output, {expected.begin(), expected.end()}, "output");
+             raw = Random(shape.samples * shape.inputs, 3);
+  DenseRelu layer;
+  for (const auto& input : {raw, Rectified(raw)}) {
+    std::vector<float> output(shape.samples * shape.outputs);
+    layer.Forward(shape, {weights, bias}, input, output);
+    const auto expected = ReferenceForward(shape, {weights, bias}, input);
+    ExpectNear(output, {expected.begin(), expected.end()}, "output");
+  }
 }
 
-TEST_P(DenseLayer, BackwardMatchesTheReference) {
-  const DenseShape shape = GetParam();
-  const auto weights = Random(shape.inputs * shape.outputs, 1), bias = Random(shape.outputs, 2),
-             input = Random(shape.samples * shape.inputs, 3),
-             upstream = Random(shape.samples * shape.outputs, 4);
+void ExpectReferenceBackward(const DenseShape& shape, const std::vector<float>& input,
+                             const std::vector<float>& upstream) {
+  const auto weights = Random(shape.inputs * shape.outputs, 1), bias = Random(shape.outputs, 2);
   const auto output = ReferenceForward(shape, {weights, bias}, input);
   std::vector<double> dw(weights.size()), db(bias.size()), dx(input.size());
   for (std::size_t n = 0; n < shape.samples; ++n) {
@@ -82,10 +91,20 @@ TEST_P(DenseLayer, BackwardMatchesTheReference) {
   // Whatever was there is overwritten.
   std::vector<float> actual_dw(dw.size(), 9), actual_db(db.size(), 9), actual_dx(dx.size(), 9),
       scratch = upstream;
-  DenseReluBackward(shape, weights, {input, output, scratch, actual_dw, actual_db, actual_dx});
+  DenseRelu().Backward(shape, weights, {input, output, scratch, actual_dw, actual_db, actual_dx});
   ExpectNear(actual_dw, dw, "weights");
   ExpectNear(actual_db, db, "bias");
   ExpectNear(actual_dx, dx, "input");
+}
+
+// Of the gradient before the ReLU half is 0, with a rectified one from above three quarters.
+TEST_P(DenseLayer, BackwardMatchesTheReference) {
+  const DenseShape shape = GetParam();
+  const auto input = Random(shape.samples * shape.inputs, 3),
+             upstream = Random(shape.samples * shape.outputs, 4);
+  ExpectReferenceBackward(shape, input, upstream);
+  ExpectReferenceBackward(shape, Rectified(input), upstream);
+  ExpectReferenceBackward(shape, Rectified(input), Rectified(upstream));
 }
 
 TEST(DenseLayer, InputGradientMayStopAtAColumn) {
@@ -93,8 +112,8 @@ TEST(DenseLayer, InputGradientMayStopAtAColumn) {
   const auto weights = Random(18, 1), input = Random(24, 2), output = Random(12, 3);
   std::vector<float> upstream = Random(12, 4), again = upstream;
   std::vector<float> dw(18), db(3), all(24), some(4 * 2);
-  DenseReluBackward(shape, weights, {input, output, upstream, dw, db, all});
-  DenseReluBackward(shape, weights, {input, output, again, dw, db, some});
+  DenseRelu().Backward(shape, weights, {input, output, upstream, dw, db, all});
+  DenseRelu().Backward(shape, weights, {input, output, again, dw, db, some});
   for (std::size_t n = 0; n < 4; ++n) {
     for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(some[n * 2 + i], all[n * 6 + i], 1e-5);
   }
@@ -103,8 +122,8 @@ TEST(DenseLayer, InputGradientMayStopAtAColumn) {
 TEST(DenseLayer, NoSamplesGiveZeroGradients) {
   const std::vector<float> weights(6, 1.0F);
   std::vector<float> dw(6, 9), db(3, 9);
-  DenseReluForward({0, 2, 3}, {weights, db}, {}, {});
-  DenseReluBackward({0, 2, 3}, weights, {{}, {}, {}, dw, db, {}});
+  DenseRelu().Forward({0, 2, 3}, {weights, db}, {}, {});
+  DenseRelu().Backward({0, 2, 3}, weights, {{}, {}, {}, dw, db, {}});
   EXPECT_EQ(dw, std::vector<float>(6, 0.0F));
   EXPECT_EQ(db, std::vector<float>(3, 0.0F));
 }
@@ -114,7 +133,7 @@ TEST(DenseLayer, NanComesThrough) {
   const std::vector<float> weights{1, 1}, bias{0, 0},
       input{std::numeric_limits<float>::quiet_NaN()};
   std::vector<float> output(2);
-  DenseReluForward({1, 1, 2}, {weights, bias}, input, output);
+  DenseRelu().Forward({1, 1, 2}, {weights, bias}, input, output);
   EXPECT_TRUE(std::isnan(output[0]));
 }
 
@@ -129,11 +148,11 @@ TEST(DenseLayer, ComputesOnTheCallingThreadAlone) {
              input = Random(shape.samples * shape.inputs, 3);
   std::vector<float> here(shape.samples * shape.outputs), there(here.size());
   const std::ptrdiff_t before = ThreadsOfThisProcess();
-  DenseReluForward(shape, {weights, bias}, input, here);
+  DenseRelu().Forward(shape, {weights, bias}, input, here);
   EXPECT_EQ(ThreadsOfThisProcess(), before);
   std::jthread([&] {
     const std::ptrdiff_t with_this = ThreadsOfThisProcess();  // a sanitizer may add one of its own
-    DenseReluForward(shape, {weights, bias}, input, there);
+    DenseRelu().Forward(shape, {weights, bias}, input, there);
     EXPECT_EQ(ThreadsOfThisProcess(), with_this);
   }).join();
   EXPECT_EQ(here, there);

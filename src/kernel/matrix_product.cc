@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/cpu.h"
+#include "kernel/internal/pack.h"
 #include "kernel/internal/product_tile.h"
 
 namespace paceline::kernel {
@@ -12,11 +14,9 @@ namespace paceline::kernel {
 namespace {
 
 using internal::Left;
+using internal::PartOf;
 using internal::Target;
 using internal::Tile;
-
-using Vector = float __attribute__((vector_size(32)));
-constexpr std::size_t kFloats = sizeof(Vector) / sizeof(float);
 
 // What is worked on at a time: so many values of k that a panel of the right factor stays in the
 // first-level cache (of AVX2: 32 KiB), and so many rows that the parts of both factors stay in the
@@ -31,78 +31,6 @@ constexpr std::size_t kMaxPackedRows = 408;
 // Between two of its tiles lies a line of cache, or the tiles of a block of 256 would share 2 of 64
 // sets of the first-level cache: about 15 % slower.
 constexpr std::size_t kPackedGap = 16;
-
-inline Vector Load(const float* from) {
-  Vector vector;
-  std::memcpy(&vector, from, sizeof(vector));
-  return vector;
-}
-
-inline void Store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof(vector)); }
-
-// to[k * to_step + c] = from[c * step + k] for an 8 x 8 square.
-void TransposeSquare(const float* from, std::size_t step, float* to, std::size_t to_step) {
-  using Pair = double __attribute__((vector_size(32)));
-  Vector row[kFloats], mixed[kFloats];
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kFloats; ++r) row[r] = Load(from + r * step);
-    // Neighbouring rows, then pairs of these, then halves change places.
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kFloats; r += 2) {
-    mixed[r] = __builtin_shufflevector(row[r], row[r + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    mixed[r + 1] = __builtin_shufflevector(row[r], row[r + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-  }
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kFloats; r += 4) {
-#pragma GCC unroll 8
-    for (std::size_t half = 0; half < 2; ++half) {
-      const Pair low = reinterpret_cast<Pair>(mixed[r + half]);
-      const Pair high = reinterpret_cast<Pair>(mixed[r + half + 2]);
-      row[r + 2 * half] = reinterpret_cast<Vector>(__builtin_shufflevector(low, high, 0, 4, 2, 6));
-      row[r + 2 * half + 1] =
-          reinterpret_cast<Vector>(__builtin_shufflevector(low, high, 1, 5, 3, 7));
-    }
-  }
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kFloats / 2; ++r) {
-    Store(to + r * to_step, __builtin_shufflevector(row[r], row[r + 4], 0, 1, 2, 3, 8, 9, 10, 11));
-    Store(to + (r + 4) * to_step,
-          __builtin_shufflevector(row[r], row[r + 4], 4, 5, 6, 7, 12, 13, 14, 15));
-  }
-}
-
-// `columns` columns of the right factor, the first of which begins at `from`, row after row, filled
-// up with zeros to the width of a panel.
-template <typename Tiles>
-void PackPanel(const MatrixView& right, std::size_t inner, std::size_t columns, const float* from,
-               float* panel) {
-  constexpr std::size_t kTileColumns = Tiles::kColumns;
-  if (columns < kTileColumns) std::fill_n(panel, inner * kTileColumns, 0.0F);
-  if (right.column_step == 1) {
-    for (std::size_t k = 0; k < inner; ++k) {
-      if (columns == kTileColumns) {
-        std::memcpy(panel + k * kTileColumns, from + k * right.row_step,
-                    kTileColumns * sizeof(float));
-      } else {
-        std::copy_n(from + k * right.row_step, columns, panel + k * kTileColumns);
-      }
-    }
-    return;
-  }
-  const std::size_t whole_columns = columns / kFloats * kFloats,
-                    whole_inner = inner / kFloats * kFloats;
-  for (std::size_t c = 0; c < whole_columns; c += kFloats) {
-    for (std::size_t k = 0; k < whole_inner; k += kFloats) {
-      TransposeSquare(from + c * right.column_step + k, right.column_step,
-                      panel + k * kTileColumns + c, kTileColumns);
-    }
-  }
-  for (std::size_t c = 0; c < columns; ++c) {
-    for (std::size_t k = c < whole_columns ? whole_inner : 0; k < inner; ++k) {
-      panel[k * kTileColumns + c] = from[c * right.column_step + k];
-    }
-  }
-}
 
 // Tiles as Tile wants them, `tile_step` apart; what is missing of the last tile's rows stays
 // undefined and unread. `left` points at the first of `rows` neighbours in memory, `step` further
@@ -139,12 +67,6 @@ void MultiplyPanel(std::size_t rows, Tile tile, Target target) {
 
 std::size_t Extent(const MatrixView& view, std::size_t rows, std::size_t columns) {
   return (rows - 1) * view.row_step + (columns - 1) * view.column_step + 1;
-}
-
-// Cut into equal parts of at most `most`.
-std::size_t PartOf(std::size_t whole, std::size_t most) {
-  const std::size_t parts = (whole + most - 1) / most;
-  return (whole + parts - 1) / parts;
 }
 
 // One block of k and some columns, which `panels` holds.
@@ -194,9 +116,11 @@ void MultiplyAll(const ProductShape& shape, const MatrixView& left, const Matrix
     for (std::size_t c = 0; c < shape.columns; c += block.columns) {
       block.columns = std::min(Tiles::kMaxColumns, shape.columns - c);
       for (std::size_t p = 0; p < block.columns; p += Tiles::kColumns) {
-        PackPanel<Tiles>(right, block.inner, std::min(Tiles::kColumns, block.columns - p),
-                         right.values.data() + k * right.row_step + (c + p) * right.column_step,
-                         panels + p * block.inner);
+        const float* first = right.values.data() + k * right.row_step + (c + p) * right.column_step;
+        internal::PackPanel({first, right.row_step, right.column_step, block.inner,
+                             std::min(Tiles::kColumns, block.columns - p)},
+                            std::integral_constant<std::size_t, Tiles::kColumns>(),
+                            panels + p * block.inner);
       }
       Target target = whole;
       target.first += c;
@@ -220,11 +144,13 @@ void MultiplyEither(const ProductShape& shape, const MatrixView& left, const Mat
 
 bool internal::Supported(Tiles tiles) { return tiles == Tiles::kAvx2 || HasAvx512(); }
 
+internal::Tiles internal::BestTiles() {
+  return Supported(Tiles::kAvx512) ? Tiles::kAvx512 : Tiles::kAvx2;
+}
+
 void Multiply(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
               const ProductResult& result) {
-  using internal::Tiles;
-  const Tiles tiles = Supported(Tiles::kAvx512) ? Tiles::kAvx512 : Tiles::kAvx2;
-  internal::MultiplyWith(tiles, shape, left, right, result);
+  internal::MultiplyWith(internal::BestTiles(), shape, left, right, result);
 }
 
 void internal::MultiplyWith(Tiles tiles, const ProductShape& shape, const MatrixView& left,

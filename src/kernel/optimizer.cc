@@ -1,5 +1,6 @@
 #include "kernel/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -9,17 +10,26 @@ namespace paceline::kernel {
 
 namespace {
 
-// What depends on the step alone.
-struct AdamFactors {
-  float step_size;        // learning rate over the bias correction of the mean
-  float root_correction;  // of the variance's root
+bool AllZero(const float* values, std::size_t count) {
+  int nonzeros = 0;
+  for (std::size_t i = 0; i < count; ++i) nonzeros |= values[i] != 0.0F ? 1 : 0;
+  return nonzeros == 0;
+}
+
+struct AdagradRange {
+  float* __restrict params;
+  const float* __restrict gradient;
+  float* __restrict sum_of_squares;
 };
 
-AdamFactors FactorsAt(const AdamOptions& options, std::uint64_t step) {
-  PACELINE_CHECK(step > 0, "Adam counts steps from 1");
-  const double t = static_cast<double>(step);
-  return {static_cast<float>(options.learning_rate / (1.0 - std::pow(double{options.beta1}, t))),
-          static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(double{options.beta2}, t)))};
+void AdagradSteps(const AdagradOptions& options, const AdagradRange& range, std::size_t count) {
+  const float lr = options.learning_rate, epsilon = options.epsilon, decay = options.weight_decay;
+  const auto [p, g, s] = range;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient_i = g[i] + decay * p[i];
+    s[i] += gradient_i * gradient_i;
+    p[i] -= lr * gradient_i / (std::sqrt(s[i]) + epsilon);
+  }
 }
 
 }  // namespace
@@ -44,12 +54,24 @@ void SgdStep(const SgdOptions& options, std::span<float> params, std::span<const
   }
 }
 
+AdamFactors AdamFactorsAt(const AdamOptions& options, std::uint64_t step) {
+  PACELINE_CHECK(step > 0, "Adam counts steps from 1");
+  const double t = static_cast<double>(step);
+  return {static_cast<float>(options.learning_rate / (1.0 - std::pow(double{options.beta1}, t))),
+          static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(double{options.beta2}, t)))};
+}
+
 void AdamStep(const AdamOptions& options, std::uint64_t step, std::span<float> params,
+              std::span<const float> gradient, std::span<float> mean, std::span<float> variance) {
+  AdamStep(options, AdamFactorsAt(options, step), params, gradient, mean, variance);
+}
+
+void AdamStep(const AdamOptions& options, const AdamFactors& factors, std::span<float> params,
               std::span<const float> gradient, std::span<float> mean, std::span<float> variance) {
   PACELINE_CHECK(params.size() == gradient.size() && params.size() == mean.size() &&
                      params.size() == variance.size(),
                  "one gradient, mean and variance per parameter");
-  const auto [step_size, root_correction] = FactorsAt(options, step);
+  const auto [step_size, root_correction] = factors;
   const float b1 = options.beta1, b2 = options.beta2;
   const float c1 = 1.0F - b1, c2 = 1.0F - b2;
   const float epsilon = options.epsilon, decay = options.weight_decay;
@@ -81,7 +103,7 @@ void LambDirection(const AdamOptions& options, std::uint64_t step, std::span<con
                  "one gradient, mean and variance per parameter");
   AdamOptions unit = options;
   unit.learning_rate = 1.0F;
-  const auto [mean_correction, root_correction] = FactorsAt(unit, step);
+  const auto [mean_correction, root_correction] = AdamFactorsAt(unit, step);
   const float b1 = options.beta1, b2 = options.beta2;
   const float c1 = 1.0F - b1, c2 = 1.0F - b2;
   const float epsilon = options.epsilon, decay = options.weight_decay;
@@ -104,14 +126,11 @@ void AdagradStep(const AdagradOptions& options, std::span<float> params,
                  std::span<const float> gradient, std::span<float> sum_of_squares) {
   PACELINE_CHECK(params.size() == gradient.size() && params.size() == sum_of_squares.size(),
                  "one gradient and sum per parameter");
-  const float lr = options.learning_rate, epsilon = options.epsilon, decay = options.weight_decay;
-  float* __restrict p = params.data();
-  const float* __restrict g = gradient.data();
-  float* __restrict s = sum_of_squares.data();
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const float gradient_i = g[i] + decay * p[i];
-    s[i] += gradient_i * gradient_i;
-    p[i] -= lr * gradient_i / (std::sqrt(s[i]) + epsilon);
+  constexpr std::size_t kLook = 64;  // at so many gradients at a time
+  for (std::size_t i = 0; i < params.size(); i += kLook) {
+    const std::size_t count = std::min(kLook, params.size() - i);
+    if (options.weight_decay == 0.0F && AllZero(&gradient[i], count)) continue;
+    AdagradSteps(options, {&params[i], &gradient[i], &sum_of_squares[i]}, count);
   }
 }
 

@@ -31,6 +31,15 @@ struct AdamOptions {
 void AdamStep(const AdamOptions& options, std::uint64_t step, std::span<float> params,
               std::span<const float> gradient, std::span<float> mean, std::span<float> variance);
 
+// What of Adam depends on the step alone: computed once when many short ranges take the same step.
+struct AdamFactors {
+  float step_size;        // learning rate over the bias correction of the mean
+  float root_correction;  // of the variance's root
+};
+AdamFactors AdamFactorsAt(const AdamOptions& options, std::uint64_t step);
+void AdamStep(const AdamOptions& options, const AdamFactors& factors, std::span<float> params,
+              std::span<const float> gradient, std::span<float> mean, std::span<float> variance);
+
 // LARS: You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017. What
 // SgdStep() takes as `scale` for a tensor with these norms; 1 when one of them is 0. As in
 // PyTorch's SGD the learning rate stays outside of the velocity, so a schedule acts at once.
@@ -55,6 +64,8 @@ struct AdagradOptions {
   float epsilon = 1e-10F;
   float weight_decay = 0.0F;
 };
+// Parameters whose gradient is 0, and without weight decay stay what they are, take less time when
+// they are neighbours: weights of a unit that no sample of the step has made active.
 void AdagradStep(const AdagradOptions& options, std::span<float> params,
                  std::span<const float> gradient, std::span<float> sum_of_squares);
 

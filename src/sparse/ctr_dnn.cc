@@ -10,7 +10,6 @@
 #include "algo/sample_order.h"
 #include "base/check.h"
 #include "base/rng.h"
-#include "kernel/dense_layer.h"
 
 namespace paceline::sparse {
 
@@ -156,10 +155,9 @@ void CtrDnn::Forward(const CtrBatch& batch, std::span<const float> dense, const 
   Reserve(batch.samples);
   GatherInput(batch, rows.values);
   for (std::size_t layer = 0; layer < options_.shape.hidden_layers; ++layer) {
-    kernel::DenseReluForward({batch.samples, InputsOf(layer), options_.shape.width},
-                             {Weights(layer, dense), Bias(layer, dense)},
-                             Activations(layer, batch.samples),
-                             Activations(layer + 1, batch.samples));
+    layers_.Forward({batch.samples, InputsOf(layer), options_.shape.width},
+                    {Weights(layer, dense), Bias(layer, dense)}, Activations(layer, batch.samples),
+                    Activations(layer + 1, batch.samples));
   }
 }
 
@@ -192,14 +190,13 @@ StepLoss CtrDnn::Compute(const SparseBatch& batch, std::span<const float> dense,
                             .input_gradient = std::span(gradient_).first(samples * width)});
   for (std::size_t layer = last; layer-- > 0;) {
     const std::size_t wanted = layer == 0 ? embedding_floats() : width;
-    kernel::DenseReluBackward(
-        {samples, InputsOf(layer), width}, Weights(layer, dense),
-        {.input = Activations(layer, samples),
-         .output = Activations(layer + 1, samples),
-         .output_gradient = std::span(gradient_).first(samples * width),
-         .weights_gradient = Weights(layer, dense_gradient),
-         .bias_gradient = Bias(layer, dense_gradient),
-         .input_gradient = std::span(next_gradient_).first(samples * wanted)});
+    layers_.Backward({samples, InputsOf(layer), width}, Weights(layer, dense),
+                     {.input = Activations(layer, samples),
+                      .output = Activations(layer + 1, samples),
+                      .output_gradient = std::span(gradient_).first(samples * width),
+                      .weights_gradient = Weights(layer, dense_gradient),
+                      .bias_gradient = Bias(layer, dense_gradient),
+                      .input_gradient = std::span(next_gradient_).first(samples * wanted)});
     std::swap(gradient_, next_gradient_);
   }
   ScatterGradient(clicks, tables[0].gradient);

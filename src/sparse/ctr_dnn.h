@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "data/ctr_dataset.h"
+#include "kernel/dense_layer.h"
 #include "sparse/fused_model.h"
 #include "sparse/unique_ids.h"
 
@@ -91,6 +92,7 @@ class CtrDnn final : public FusedModel {
   std::vector<float> gradient_;       // of the activations of one layer
   std::vector<float> next_gradient_;  // of those of the layer below
   std::vector<float> head_scratch_;
+  kernel::DenseRelu layers_;
 };
 
 }  // namespace paceline::sparse

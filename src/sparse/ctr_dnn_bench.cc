@@ -1,13 +1,17 @@
 // A step server (bench/peers/README.md) that trains CTR-DNN in one thread with all parameters in
 // its own memory: what the passes and the optimiser can do when nothing is sent anywhere.
-// Usage: ctr_dnn_bench [--batch N], then "run K" and "quit" on standard input.
+// Usage: ctr_dnn_bench [--batch N] [--optimizer adagrad|adam], then "run K" and "quit" on standard
+// input.
 #include <sys/resource.h>
 
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/check.h"
@@ -42,12 +46,12 @@ class Pool final : public data::CtrDataset {
   std::vector<data::CtrSample> samples_;
 };
 
-void Serve(std::uint64_t batch) {
+void Serve(std::uint64_t batch, const LocalTraining::Options& options) {
   const Clock& clock = SystemClock();
   auto model =
       CtrDnn::Create({}, std::make_shared<Pool>(data::SyntheticCtr({.seed = 1, .size = kPool})));
   PACELINE_CHECK(model.ok(), "the full table has a row for each id");
-  LocalTraining training(**model, {});
+  LocalTraining training(**model, options);
   const std::uint64_t params =
       training.dense().size() + (*model)->tables()[0].rows * (*model)->tables()[0].dim;
   std::cout << JsonObject()
@@ -86,15 +90,35 @@ void Serve(std::uint64_t batch) {
             << std::endl;
 }
 
+// Rates as the peer has them.
+std::optional<LocalTraining::Options> OptimizerNamed(std::string_view name) {
+  if (name == "adagrad") return LocalTraining::Options{.learning_rate = 0.01F};
+  if (name != "adam") return std::nullopt;
+  return LocalTraining::Options{.optimizer = LocalTraining::Optimizer::kAdam,
+                                .learning_rate = 1e-4F};
+}
+
+int Main(std::span<char*> arguments) {
+  long batch = 1000;
+  auto options = OptimizerNamed("adagrad");
+  bool understood = arguments.size() % 2 == 0;
+  for (std::size_t i = 0; understood && i < arguments.size(); i += 2) {
+    const std::string_view flag = arguments[i];
+    if (flag == "--batch") batch = std::atol(arguments[i + 1]);
+    if (flag == "--optimizer") options = OptimizerNamed(arguments[i + 1]);
+    understood = flag == "--batch" || flag == "--optimizer";
+  }
+  if (!understood || batch <= 0 || !options) {
+    std::cerr << "usage: ctr_dnn_bench [--batch N] [--optimizer adagrad|adam]\n";
+    return 2;
+  }
+  Serve(static_cast<std::uint64_t>(batch), *options);
+  return 0;
+}
+
 }  // namespace
 }  // namespace paceline::sparse
 
 int main(int argc, char** argv) {
-  const long batch = argc == 3 && std::string(argv[1]) == "--batch" ? std::atol(argv[2]) : 1000;
-  if (argc != 1 && (argc != 3 || batch <= 0)) {
-    std::cerr << "usage: ctr_dnn_bench [--batch N]\n";
-    return 2;
-  }
-  paceline::sparse::Serve(static_cast<std::uint64_t>(batch));
-  return 0;
+  return paceline::sparse::Main(std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
 }

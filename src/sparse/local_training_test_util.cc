@@ -37,19 +37,21 @@ std::vector<float> HugeVector(std::size_t floats) {
 LocalTraining::LocalTraining(FusedModel& model, const Options& options)
     : model_(model),
       options_(options),
+      planes_(options.optimizer == Optimizer::kAdam ? 2 : 1),
       dense_(HugeVector(DenseFloats(model))),
       dense_gradient_(HugeVector(dense_.size())),
-      dense_squares_(HugeVector(dense_.size())) {
+      dense_state_(HugeVector(planes_ * dense_.size())) {
   model.InitialiseDense(options.seed, dense_);
   for (std::size_t t = 0; t < model.tables().size(); ++t) {
     const TableSpec& spec = model.tables()[t];
     Table& table = tables_.emplace_back();
     table.dim = spec.dim;
-    table.rows = HugeVector(spec.rows * 2 * spec.dim);
+    table.row_floats = (1 + planes_) * spec.dim;
+    table.rows = HugeVector(spec.rows * table.row_floats);
     // Cheaper than a generator for each row, and as good for learning.
     CounterRng rng(options.seed, Purpose::kInit, 1000 + t, 0);
     for (std::uint64_t row = 0; row < spec.rows; ++row) {
-      float* values = table.rows.data() + row * 2 * spec.dim;
+      float* values = table.rows.data() + row * table.row_floats;
       for (std::size_t i = 0; i < spec.dim; ++i) {
         values[i] = spec.init_range * (2 * rng.Uniform() - 1);
       }
@@ -63,9 +65,9 @@ std::vector<TableRows> LocalTraining::Locate(const SparseBatch& batch) {
     Table& table = tables_[t];
     table.values.clear();
     for (const std::int64_t id : batch.ids[t]) {
-      const float* row = table.rows.data() + static_cast<std::size_t>(id) * 2 * table.dim;
+      const float* row = table.rows.data() + static_cast<std::size_t>(id) * table.row_floats;
       __builtin_prefetch(row);
-      __builtin_prefetch(row + 2 * table.dim - 1);
+      __builtin_prefetch(row + table.row_floats - 1);
       table.values.push_back(row);
     }
     table.gradient.resize(batch.ids[t].size() * table.dim);
@@ -74,15 +76,26 @@ std::vector<TableRows> LocalTraining::Locate(const SparseBatch& batch) {
   return located;
 }
 
+void LocalTraining::Apply(std::span<float> values, std::span<const float> gradient,
+                          float* state) const {
+  const float rate = options_.learning_rate;
+  const std::size_t count = values.size();
+  if (options_.optimizer == Optimizer::kAdam) {
+    kernel::AdamStep({.learning_rate = rate}, adam_factors_, values, gradient, {state, count},
+                     {state + count, count});
+  } else {
+    kernel::AdagradStep({.learning_rate = rate}, values, gradient, {state, count});
+  }
+}
+
 void LocalTraining::Update(const SparseBatch& batch) {
-  const kernel::AdagradOptions adagrad{.learning_rate = options_.learning_rate};
-  kernel::AdagradStep(adagrad, dense_, dense_gradient_, dense_squares_);
+  adam_factors_ = kernel::AdamFactorsAt({.learning_rate = options_.learning_rate}, ++steps_);
+  Apply(dense_, dense_gradient_, dense_state_.data());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     Table& table = tables_[t];
     for (std::size_t i = 0; i < batch.ids[t].size(); ++i) {
-      float* row = table.rows.data() + static_cast<std::size_t>(batch.ids[t][i]) * 2 * table.dim;
-      kernel::AdagradStep(adagrad, {row, table.dim}, {&table.gradient[i * table.dim], table.dim},
-                          {row + table.dim, table.dim});
+      float* row = table.rows.data() + static_cast<std::size_t>(batch.ids[t][i]) * table.row_floats;
+      Apply({row, table.dim}, {&table.gradient[i * table.dim], table.dim}, row + table.dim);
     }
   }
 }

@@ -54,6 +54,7 @@ struct Avx512Tiles {
 // Which tiles this CPU can run, best first.
 enum class Tiles { kAvx512, kAvx2 };
 bool Supported(Tiles tiles);
+Tiles BestTiles();
 
 // Multiply() with the tiles of one's choice.
 void MultiplyWith(Tiles tiles, const ProductShape& shape, const MatrixView& left,
