@@ -1,38 +1,11 @@
 #include "kernel/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
 #include "base/check.h"
 
 namespace paceline::kernel {
-
-namespace {
-
-bool AllZero(const float* values, std::size_t count) {
-  int nonzeros = 0;
-  for (std::size_t i = 0; i < count; ++i) nonzeros |= values[i] != 0.0F ? 1 : 0;
-  return nonzeros == 0;
-}
-
-struct AdagradRange {
-  float* __restrict params;
-  const float* __restrict gradient;
-  float* __restrict sum_of_squares;
-};
-
-void AdagradSteps(const AdagradOptions& options, const AdagradRange& range, std::size_t count) {
-  const float lr = options.learning_rate, epsilon = options.epsilon, decay = options.weight_decay;
-  const auto [p, g, s] = range;
-  for (std::size_t i = 0; i < count; ++i) {
-    const float gradient_i = g[i] + decay * p[i];
-    s[i] += gradient_i * gradient_i;
-    p[i] -= lr * gradient_i / (std::sqrt(s[i]) + epsilon);
-  }
-}
-
-}  // namespace
 
 void SgdStep(const SgdOptions& options, std::span<float> params, std::span<const float> gradient,
              std::span<float> velocity) {
@@ -126,11 +99,14 @@ void AdagradStep(const AdagradOptions& options, std::span<float> params,
                  std::span<const float> gradient, std::span<float> sum_of_squares) {
   PACELINE_CHECK(params.size() == gradient.size() && params.size() == sum_of_squares.size(),
                  "one gradient and sum per parameter");
-  constexpr std::size_t kLook = 64;  // at so many gradients at a time
-  for (std::size_t i = 0; i < params.size(); i += kLook) {
-    const std::size_t count = std::min(kLook, params.size() - i);
-    if (options.weight_decay == 0.0F && AllZero(&gradient[i], count)) continue;
-    AdagradSteps(options, {&params[i], &gradient[i], &sum_of_squares[i]}, count);
+  const float lr = options.learning_rate, epsilon = options.epsilon, decay = options.weight_decay;
+  float* __restrict p = params.data();
+  const float* __restrict g = gradient.data();
+  float* __restrict s = sum_of_squares.data();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const float gradient_i = g[i] + decay * p[i];
+    s[i] += gradient_i * gradient_i;
+    p[i] -= lr * gradient_i / (std::sqrt(s[i]) + epsilon);
   }
 }
 

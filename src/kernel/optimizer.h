@@ -64,8 +64,6 @@ struct AdagradOptions {
   float epsilon = 1e-10F;
   float weight_decay = 0.0F;
 };
-// Parameters whose gradient is 0, and without weight decay stay what they are, take less time when
-// they are neighbours: weights of a unit that no sample of the step has made active.
 void AdagradStep(const AdagradOptions& options, std::span<float> params,
                  std::span<const float> gradient, std::span<float> sum_of_squares);
 

@@ -117,21 +117,6 @@ TEST(Adagrad, MatchesTorch) {
              {0.78045619, -1.7758214, 0.29089919});
 }
 
-// Ranges of zero gradients are passed over, whatever lies around them.
-TEST(Adagrad, AGradientOfZeroChangesNothing) {
-  for (const std::size_t count : {1U, 63U, 64U, 65U, 200U}) {
-    for (const std::size_t active : {std::size_t{0}, count / 2, count - 1, count}) {
-      std::vector<float> params(count, 2.0F), gradient(count), sums(count, 1.0F);
-      if (active < count) gradient[active] = 1.0F;
-      AdagradStep({.learning_rate = 0.1F}, params, gradient, sums);
-      for (std::size_t i = 0; i < count; ++i) {
-        EXPECT_EQ(sums[i], i == active ? 2.0F : 1.0F) << count << ' ' << i;
-        EXPECT_FLOAT_EQ(params[i], i == active ? 2.0F - 0.1F / std::sqrt(2.0F) : 2.0F) << i;
-      }
-    }
-  }
-}
-
 // Algorithm 1 of the paper word by word: the weight is computed from z and n when it is needed.
 struct PaperFtrl {
   double alpha, beta, l1, l2;

@@ -8,11 +8,11 @@
 // vectors' length: all give the same bits.
 namespace paceline::kernel::internal {
 
-// Of row r those from ends[r] to before ends[r + 1].
+// Of row r those from ends[r] to before ends[r + 1]. An offset leads from the panel's first float
+// to the row that the value is multiplied with.
 struct ListedRows {
   const float* values;
-  const std::uint32_t*
-      offsets;  // from the panel's first float to the row that the value belongs to
+  const std::uint32_t* offsets;
   const std::size_t* ends;
   std::size_t rows;
 };
