@@ -28,27 +28,28 @@ class LonelyEngine final : public collective::Engine {
   Rank rank() const override { return Rank(0); }
   std::uint64_t world() const override { return 1; }
   const algo::ShardLayout& layout() const override { return layout_; }
+  Status failure() const override { return failure_; }
   Result<std::span<float>> Allocate(std::size_t floats) override {
     return std::span<float>(memory_.emplace_back(floats));
   }
   Status AllReduce(std::span<const std::span<float>> parts) override {
     ++operations;
     if (wrong && parts[0].size() > 2) parts[0][2] += 1;
-    return failure;
+    return failure_;
   }
   Status ReduceScatter(std::span<const std::span<float>> parts) override {
     return AllReduce(parts);
   }
-  Status AllGather(std::span<std::byte>) override { return failure; }
-  Status Broadcast(std::span<std::byte>, Rank) override { return failure; }
-  Status Barrier() override { return failure; }
-  void Abort(const Status& why) override { failure = why; }
+  Status AllGather(std::span<std::byte>) override { return failure_; }
+  Status Broadcast(std::span<std::byte>, Rank) override { return failure_; }
+  Status Barrier() override { return failure_; }
+  void Abort(const Status& why) override { failure_ = why; }
 
   bool wrong = false;
   int operations = 0;
-  Status failure;
 
  private:
+  Status failure_;
   const algo::ShardLayout layout_ = algo::ShardLayout::Even(1, 1);
   std::vector<std::vector<float>> memory_;
 };

@@ -31,6 +31,11 @@ class Engine {
   virtual Rank rank() const = 0;
   virtual std::uint64_t world() const = 0;
   virtual const algo::ShardLayout& layout() const = 0;
+  // What every call returns from now on; ok until then. Thread-safe.
+  virtual Status failure() const = 0;
+  // False where all ranks share memory: moving data is then work of the processors that compute,
+  // and beside computation it only gets into its way. The same on every rank.
+  virtual bool MovesDataBesideComputation() const { return true; }
 
   // Zeroed memory from which this engine reduces without a copy (shared with the ranks of the
   // same host where it can be); lives as long as the engine. A collective operation: every rank

@@ -92,6 +92,7 @@ class GlooEngine final : public Engine {
   Rank rank() const override { return options_.rank; }
   std::uint64_t world() const override { return options_.layout.world(); }
   const algo::ShardLayout& layout() const override { return options_.layout; }
+  Status failure() const override { return failure_.Get(); }
   Result<std::span<float>> Allocate(std::size_t floats) override;
   Status AllReduce(std::span<const std::span<float>> parts) override;
   Status ReduceScatter(std::span<const std::span<float>> parts) override;

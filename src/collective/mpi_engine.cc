@@ -52,6 +52,7 @@ class MpiEngine final : public Engine {
   Rank rank() const override { return rank_; }
   std::uint64_t world() const override { return options_.layout.world(); }
   const algo::ShardLayout& layout() const override { return options_.layout; }
+  Status failure() const override { return failure_.Get(); }
   Result<std::span<float>> Allocate(std::size_t floats) override;
   Status AllReduce(std::span<const std::span<float>> parts) override;
   Status ReduceScatter(std::span<const std::span<float>> parts) override;

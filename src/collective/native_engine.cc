@@ -42,6 +42,10 @@ struct FailureState {
   Status status PACELINE_GUARDED_BY(mutex);
   LocalGroup* local PACELINE_GUARDED_BY(mutex) = nullptr;
 
+  Status Get() {
+    const MutexLock lock(mutex);
+    return status;
+  }
   // Whether this is the first failure.
   bool Set(const Status& why) {
     const MutexLock lock(mutex);
@@ -63,6 +67,8 @@ class NativeEngine final : public Engine {
   Rank rank() const override { return mesh_.self(); }
   std::uint64_t world() const override { return mesh_.world(); }
   const algo::ShardLayout& layout() const override { return options_.layout; }
+  Status failure() const override { return failure_->Get(); }
+  bool MovesDataBesideComputation() const override { return !OneHost(); }
   Result<std::span<float>> Allocate(std::size_t floats) override;
   Status AllReduce(std::span<const std::span<float>> parts) override;
   Status ReduceScatter(std::span<const std::span<float>> parts) override;
@@ -160,17 +166,13 @@ void NativeEngine::PrepareNetwork() {
 // The first failure, ours or another rank's, is what every call returns from then on.
 template <typename Operation>
 Status NativeEngine::Guarded(Operation operation) {
-  {
-    const MutexLock lock(failure_->mutex);
-    if (!failure_->status.ok()) return failure_->status;
-  }
+  PACELINE_TRY(failure_->Get());
   deadline_ = std::chrono::steady_clock::now() + options_.timeout;
   Status status = operation();
   if (status.ok()) return status;
   // Who came first tells the others: they are to hear "rank 3 gave up", not what rank 3 was told.
   if (failure_->Set(status)) mesh_.Abort({.code = status.code(), .text = status.message()});
-  const MutexLock lock(failure_->mutex);
-  return failure_->status;
+  return failure_->Get();
 }
 
 void NativeEngine::Abort(const Status& why) {
@@ -181,10 +183,7 @@ void NativeEngine::Abort(const Status& why) {
 }
 
 Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
-  {
-    const MutexLock lock(failure_->mutex);
-    if (!failure_->status.ok()) return failure_->status;
-  }
+  PACELINE_TRY(failure_->Get());
   const std::size_t bytes = (floats * sizeof(float) + kLine - 1) / kLine * kLine;
   if (bytes > kReservedBytes + options_.arena_bytes - allocated_) {
     PACELINE_LOG(Warning, "memory for gradients is used up ({} MB); {} MB more will be copied",

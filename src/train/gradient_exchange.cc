@@ -131,13 +131,13 @@ void GradientExchange::FinishShard(std::span<const float> statistics) {
 
 // A bucket is ready when all parts of it are complete.
 void GradientExchange::LaunchReady() {
-  if (options_.engine == nullptr && !options_.ready) return;
+  if (options_.queue == nullptr && !options_.ready) return;
   for (; next_to_launch_ < buckets_.size(); ++next_to_launch_) {
     Bucket& bucket = buckets_[next_to_launch_];
     const bool ready = std::all_of(bucket.sums.begin(), bucket.sums.end(),
                                    [](const ShardSum& sum) { return sum.Complete(); });
     if (!ready) return;
-    if (options_.engine == nullptr) {
+    if (options_.queue == nullptr) {
       options_.ready(bucket.tensors);
       continue;
     }
@@ -150,13 +150,16 @@ void GradientExchange::LaunchReady() {
   }
 }
 
-bool GradientExchange::Failed() const {
-  return std::ranges::any_of(buckets_, [](const Bucket& bucket) {
-    return bucket.work && bucket.work->Done() && !bucket.work->Wait({}).ok();
-  });
+// One operation for everything: where it is not hidden behind backward, many cost more.
+Status GradientExchange::ReduceAll() {
+  const Instant started = options_.clock->Now();
+  PACELINE_TRY(options_.engine->AllReduce(parts_));
+  whole_ = {elements_ * sizeof(float), started, options_.clock->Now()};
+  return {};
 }
 
 Status GradientExchange::Wait() {
+  if (options_.engine != nullptr && options_.queue == nullptr) return ReduceAll();
   for (Bucket& bucket : buckets_) {
     if (bucket.work) PACELINE_TRY(bucket.work->Wait(options_.timeout));
   }
@@ -170,6 +173,7 @@ std::span<float> GradientExchange::Gradient(std::size_t tensor) {
 
 std::vector<GradientExchange::Timing> GradientExchange::Timings() const {
   std::vector<Timing> timings;
+  if (options_.engine != nullptr && options_.queue == nullptr) timings.push_back(whole_);
   for (const Bucket& bucket : buckets_) {
     if (!bucket.work || !bucket.work->Done()) continue;
     timings.push_back(

@@ -22,9 +22,11 @@ namespace paceline::train {
 struct ExchangeOptions {
   // The group; null: this worker owns all shards.
   collective::Engine* engine = nullptr;
-  collective::Queue* queue = nullptr;  // runs the engine; with it
+  // Runs the engine while backward goes on; null: Wait() reduces everything at once.
+  collective::Queue* queue = nullptr;
   algo::ShardLayout layout = algo::ShardLayout::Even(1, 1);
   Rank rank;
+  const Clock* clock = &SystemClock();
   std::size_t bucket_bytes = std::size_t{4} << 20;
   std::chrono::milliseconds timeout{300'000};
   // Without a group: told of the tensors of each bucket when their sum is complete, bucket by
@@ -33,8 +35,9 @@ struct ExchangeOptions {
 };
 
 // Collects the gradients (and running statistics) of this worker's shards in buckets, adds them in
-// the order of the fixed tree, and has each bucket reduced over the group as soon as its last
-// gradient is there, while backward goes on. Thread-compatible; borrows engine and queue.
+// the order of the fixed tree, and has them reduced over the group: with a queue each bucket as
+// soon as its last gradient is there, while backward goes on. Thread-compatible; borrows engine,
+// queue and clock.
 class GradientExchange {
  public:
   // Memory comes from the engine. A collective call.
@@ -48,9 +51,7 @@ class GradientExchange {
   // The shard is complete. Tensors that were not put count as zero. `statistics` are weighted
   // already.
   void FinishShard(std::span<const float> statistics);
-  // True when a reduction has failed: the rest of the step is in vain.
-  bool Failed() const;
-  // After all shards: waits until everything is reduced.
+  // After all shards: returns when everything is reduced.
   Status Wait();
 
   std::span<float> Gradient(std::size_t tensor);
@@ -61,7 +62,7 @@ class GradientExchange {
   const std::vector<std::uint64_t>& order() const { return order_; }
   void SetOrder(std::span<const std::uint64_t> order);
 
-  // When each bucket of the last step was reduced; empty without a group.
+  // When each bucket of the last step was reduced, or all at once; empty without a group.
   struct Timing {
     std::size_t bytes = 0;
     Instant started{}, finished{};
@@ -86,6 +87,7 @@ class GradientExchange {
   GradientExchange(const FlatTensors& params, std::size_t statistics,
                    const ExchangeOptions& options);
   Status Allocate();
+  Status ReduceAll();
   std::span<float> Part(std::size_t part) { return parts_[part]; }
   void Commit(Bucket& bucket);
   void LaunchReady();
@@ -102,6 +104,7 @@ class GradientExchange {
   std::size_t next_to_launch_ = 0;      // buckets go out in the same order on every rank
   std::vector<std::uint64_t> arrived_;  // for the current shard
   std::vector<std::uint64_t> order_;    // for the last complete one
+  Timing whole_;                        // of the last ReduceAll()
 };
 
 }  // namespace paceline::train

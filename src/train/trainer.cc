@@ -77,13 +77,16 @@ Status Trainer::PrepareExchange() {
   if (options_.engine == nullptr && options_.shards == 1 && options_.trainers == 0) return {};
   ExchangeOptions exchange{.layout = Layout(),
                            .rank = Place(),
+                           .clock = &clock_,
                            .bucket_bytes = std::numeric_limits<std::size_t>::max(),
                            .timeout = options_.timeout};
   if (options_.engine != nullptr) {
-    queue_.emplace(*options_.engine, clock_);
     exchange.engine = options_.engine;
-    exchange.queue = &*queue_;
-    exchange.bucket_bytes = options_.bucket_bytes;
+    if (options_.engine->MovesDataBesideComputation()) {
+      queue_.emplace(*options_.engine, clock_);
+      exchange.queue = &*queue_;
+      exchange.bucket_bytes = options_.bucket_bytes;
+    }
   } else if (options_.trainers > 0) {
     squared_norms_.resize(parameters_.size());
     exchange.bucket_bytes = options_.bucket_bytes;
@@ -156,11 +159,13 @@ GradientFault PoisonAt(Step step) {
 
 void Trainer::OnGradient(std::size_t tensor) {
   if (!exchange_) return;
-  if (exchange_->Failed()) throw std::runtime_error("the group is gone");  // caught by TorchGuard
+  if (GroupFailed()) throw std::runtime_error("the group is gone");  // caught by TorchGuard
   const torch::Tensor gradient = parameters_[tensor].grad().contiguous();
   const std::span values(gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel()));
   if (options_.gradient_fault) options_.gradient_fault(current_step_, tensor, values);
   exchange_->Put(tensor, values);
+  // The next gradient gets this memory while it is still in the cache.
+  parameters_[tensor].mutable_grad().reset();
 }
 
 Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& next) {
@@ -174,10 +179,7 @@ Result<StepOutcome> Trainer::RunStep(const StepInput& input, const NextBatch& ne
     PACELINE_TRY(remote_->Await());  // forward was cut short because these did not arrive
   }
   // Backward was cut short because a reduction had failed: that is the cause.
-  if (!outcome.ok() && exchange_ && exchange_->Failed()) {
-    const Status cause = exchange_->Wait();
-    if (!cause.ok()) return cause;
-  }
+  if (!outcome.ok() && GroupFailed()) return options_.engine->failure();
   return outcome;
 }
 
@@ -268,21 +270,29 @@ void Trainer::FinishShard(double weight) {
   exchange_->FinishShard(buffers_.All());
 }
 
+bool Trainer::GroupFailed() const {
+  return options_.engine != nullptr && !options_.engine->failure().ok();
+}
+
+// After what the queue has been given before, if there is one.
+Status Trainer::InGroup(const std::function<Status(collective::Engine&)>& operation) {
+  if (!queue_) return operation(*options_.engine);
+  const collective::Work work = queue_->Start(operation);
+  const Status status = work.Wait(options_.timeout);
+  if (status.code() != Code::kTimeout) return status;
+  queue_->Cancel(status);
+  return work.Wait(options_.timeout);
+}
+
 // Losses are added in the order of shards, whoever computed them.
 Status Trainer::ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome) {
   StepReport report;
-  if (queue_) {
+  if (options_.engine != nullptr) {
     const PhaseScope scope(clock_, phases_, Phase::kWait);
-    const collective::Work work = queue_->Start([&](collective::Engine& engine) -> Status {
+    PACELINE_TRY(InGroup([&](collective::Engine& engine) -> Status {
       PACELINE_ASSIGN(report, ExchangeReports(engine, mine));
       return {};
-    });
-    const Status shared = work.Wait(options_.timeout);
-    if (shared.code() == Code::kTimeout) {
-      queue_->Cancel(shared);
-      return work.Wait(options_.timeout);
-    }
-    PACELINE_TRY(shared);
+    }));
   } else {
     report = {std::move(mine.shards), {mine.busy_seconds}, {}, mine.stop, mine.view_ends};
   }
@@ -324,10 +334,9 @@ Result<GradientSpans> Trainer::CollectGradient() {
 // All workers cut their buckets in the order that the first one has seen.
 Result<std::vector<std::uint64_t>> Trainer::LearnOrder() {
   std::vector<std::uint64_t> order = exchange_->order();
-  const collective::Work work = queue_->Start([&](collective::Engine& engine) {
+  PACELINE_TRY(InGroup([&](collective::Engine& engine) {
     return engine.Broadcast(std::as_writable_bytes(std::span(order)), Rank(0));
-  });
-  PACELINE_TRY(work.Wait(options_.timeout));
+  }));
   PACELINE_TRY(CheckOrder(order));
   return order;
 }
@@ -339,7 +348,7 @@ void Trainer::UseOrder(std::vector<std::uint64_t> order) {
 }
 
 std::vector<GradientExchange::Timing> Trainer::ReductionTimings() const {
-  return queue_ ? exchange_->Timings() : std::vector<GradientExchange::Timing>();
+  return exchange_ ? exchange_->Timings() : std::vector<GradientExchange::Timing>();
 }
 
 double Trainer::UnscaledNorm(const GradientSpans& gradient) const {

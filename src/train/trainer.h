@@ -135,6 +135,8 @@ class Trainer {
   Result<ShardReport> RunShard(const StepInput& input, const data::Batch& batch);
   Result<Tensors> Forward(const Tensors& batch, std::uint64_t dropout_key);
   void FinishShard(double weight);
+  bool GroupFailed() const;
+  Status InGroup(const std::function<Status(collective::Engine&)>& operation);
   Status ShareReport(const StepInput& input, RankReport mine, StepOutcome& outcome);
   Result<GradientSpans> CollectGradient();
   Status FinishRemote(const StepInput& input, const RankReport& mine, StepOutcome& outcome);
@@ -156,7 +158,7 @@ class Trainer {
   std::optional<Optimizer> optimizer_;
   std::optional<ParameterAverage> average_;
   RemoteParameters* remote_ = nullptr;
-  std::optional<collective::Queue> queue_;      // with a group
+  std::optional<collective::Queue> queue_;      // with a group beyond this host
   std::unique_ptr<GradientExchange> exchange_;  // with a group, servers or more than one shard
   std::vector<double> squared_norms_;           // with servers: of the gradients of this step
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // keep the hooks alive
