@@ -1,6 +1,11 @@
 // One suite for every kind of stream: whoever adds one adds a line at INSTANTIATE.
 #include "net/connection.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -227,6 +232,28 @@ TEST_P(ConnectionTest, AnotherJobIsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Streams, ConnectionTest,
                          ::testing::Values(&TcpPair, &MakeInprocPair, &HarmlessFaultyPair));
+
+// Of every TCP connection that this process has.
+std::vector<std::string> CongestionControls() {
+  std::vector<std::string> names;
+  for (int fd = 0; fd < 1024; ++fd) {
+    tcp_info info{};
+    socklen_t length = sizeof(info);
+    const bool is_tcp = ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
+    if (!is_tcp || info.tcpi_state != TCP_ESTABLISHED) continue;
+    std::array<char, 17> name{};
+    length = name.size() - 1;
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
+    names.emplace_back(name.data());
+  }
+  return names;
+}
+
+TEST(TcpStream, IsNotPacedInsideOneMachine) {
+  Loop loop;
+  const StreamPair streams = TcpPair(loop);
+  EXPECT_THAT(CongestionControls(), ::testing::ElementsAre("reno", "reno"));
+}
 
 // What a stream does to frames, and what the receiver must say.
 class FaultTest : public ::testing::Test {

@@ -1,8 +1,11 @@
 #include "net/tcp.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <condition_variable>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,6 +32,17 @@ std::string Name(const tcp::endpoint& endpoint) {
 // The library does not ask for it, and a child process must not hold our connections open.
 void CloseOnExec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
+// Inside one machine nothing is congested, and a sender that paces itself (bbr, where that is the
+// system's choice) only waits. Reno is in every kernel.
+void DoNotPaceInsideMachine(tcp::socket& socket) {
+  constexpr std::string_view kUnpaced = "reno";
+  std::error_code error;
+  const auto local = socket.local_endpoint(error), remote = socket.remote_endpoint(error);
+  if (error || local.address() != remote.address()) return;
+  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(),
+               static_cast<socklen_t>(kUnpaced.size()));
+}
+
 // Transfers everything, as much at once as the kernel takes: the library's own condition asks for
 // 64 KiB at a time, and every call costs.
 std::size_t AllAtOnce(const std::error_code& error, std::size_t) {
@@ -42,6 +56,7 @@ class TcpStream final : public ByteStream {
     std::error_code ignored;
     CloseOnExec(socket_.native_handle());
     socket_.set_option(tcp::no_delay(true), ignored);
+    DoNotPaceInsideMachine(socket_);
     const tcp::endpoint remote = socket_.remote_endpoint(ignored);
     peer_ = Name(remote);
   }

@@ -247,12 +247,12 @@ Result<std::size_t> Channel::ReceivePayload(const Begun& begun, const Arrival& a
           places[i].empty() ? Buffer().subspan(at, std::min(kPiece, end - at)) : places[i];
       connection_->Receive({.type = kFrame, .tag = kTag}, into, received[i].ForReceive());
     }
-    PACELINE_TRY(Await(received, begun.deadline, [&](std::size_t pieces) {
-      const std::size_t so_far = std::min(begin + pieces * kPiece, end);
-      if (arrival.watch && so_far <= here) {
-        arrival.watch(begun.kind, Buffer().first(so_far), bytes);
-      }
-    }));
+    const auto watch = [&](std::size_t pieces) {
+      arrival.watch(begun.kind, Buffer().first(std::min(begin + pieces * kPiece, here)), bytes);
+    };
+    const std::size_t in_buffer = here <= begin ? 0 : (here - begin + kPiece - 1) / kPiece;
+    const std::size_t watched = arrival.watch ? in_buffer : 0;
+    PACELINE_TRY(Await(received, begun.deadline, watched, watch));
   }
   return here;
 }
@@ -291,22 +291,25 @@ Status Channel::ReceiveShared(const Begun& begun, std::uint64_t offset, const Ar
     connection_->Receive({.type = kFrame, .tag = kTag}, {}, step.ForReceive());
   }
   take(0);
-  return Await(steps, begun.deadline, take);
+  return Await(steps, begun.deadline, steps.size(), take);
 }
 
 // Memory is lent until the last completion, whatever happens.
-Status Channel::Await(std::deque<net::Completion>& frames, Deadline deadline,
+Status Channel::Await(std::deque<net::Completion>& frames, Deadline deadline, std::size_t heard,
                       const std::function<void(std::size_t)>& each) {
   Status status;
   std::size_t ended_well = 0;
   for (net::Completion& frame : frames) {
+    // They end in order: who need not hear of each is woken once.
+    const bool is_heard = ended_well < heard;
+    if (!is_heard && status.ok()) static_cast<void>(frames.back().Wait(deadline));
     Status one = frame.Wait(status.ok() ? deadline : kNoDeadline);
     if (one.code() == Code::kTimeout && status.ok()) {
       connection_->Abort({.code = Code::kTimeout, .text = "no answer in time"});
       frame.WaitWithoutDeadline();
     }
     if (status.ok()) status = one;
-    if (status.ok() && each) each(++ended_well);
+    if (status.ok() && is_heard) each(++ended_well);
   }
   return status;
 }

@@ -119,8 +119,8 @@ class Channel {
  private:
   Status SendWritten(MessageKind kind, std::span<const std::byte> payload,
                      const WritePayload& write, const std::function<Deadline()>& deadline);
-  // Waits for all; tells `each` how many have ended well so far.
-  Status Await(std::deque<net::Completion>& frames, Deadline deadline,
+  // Waits for all; tells `each`, after each of the first `heard`, how many have ended well so far.
+  Status Await(std::deque<net::Completion>& frames, Deadline deadline, std::size_t heard = 0,
                const std::function<void(std::size_t)>& each = nullptr);
   // What of a message is known before its payload is.
   struct Begun {

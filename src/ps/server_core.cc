@@ -100,10 +100,17 @@ Status ServerCore::Impl::Initialise(std::span<const float> dense) {
 }
 
 Result<ServerCore::Pushed> ServerCore::Impl::Push(MessageBytes& message, bool dense_is_finite) {
-  const SharedMessage shared = pool_.Share(std::move(message));
+  SharedMessage shared = pool_.Share(std::move(message));
+  auto pushed = PushKept(shared, dense_is_finite);
+  shared.reset();  // where nobody keeps it, it is what comes back: its pages are there
   message = pool_.Take();
-  PACELINE_ASSIGN(const ps::Push push, DecodePush(AsBytes(*shared)));
-  return PushOnce(push, shared, dense_is_finite);
+  return pushed;
+}
+
+Result<ServerCore::Pushed> ServerCore::Impl::PushKept(const SharedMessage& message,
+                                                      bool dense_is_finite) {
+  PACELINE_ASSIGN(const ps::Push push, DecodePush(AsBytes(*message)));
+  return PushOnce(push, message, dense_is_finite);
 }
 
 Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push, bool dense_is_finite) {
@@ -111,8 +118,7 @@ Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push, bool den
   if (!Logs() && values->spec().apply == Apply::kAtOnce) {
     return PushOnce(push, nullptr, dense_is_finite);
   }
-  MessageBytes message = EncodePush(push);
-  return Push(message, dense_is_finite);
+  return PushKept(std::make_shared<const MessageBytes>(EncodePush(push)), dense_is_finite);
 }
 
 Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const SharedMessage& message,
@@ -323,7 +329,7 @@ Result<ServerCore::Pushed> ServerCore::Push(std::span<const std::byte> message,
   if (AsBytes(copy).size() != message.size()) {
     return Status::Error(Code::kProtocol, "a push that no trainer has written");
   }
-  return impl_->Push(copy, dense_is_finite);
+  return impl_->PushKept(std::make_shared<const MessageBytes>(std::move(copy)), dense_is_finite);
 }
 Result<ServerCore::Pushed> ServerCore::Push(MessageBytes& message, bool dense_is_finite) {
   return impl_->Push(message, dense_is_finite);

@@ -30,6 +30,8 @@ class ServerCore::Impl {
   Status Configure(const JobSpec& spec);
   Status Initialise(std::span<const float> dense);
   Result<Pushed> Push(MessageBytes& message, bool dense_is_finite);
+  // Takes no memory of the pool in exchange: whoever needs none would free it.
+  Result<Pushed> PushKept(const SharedMessage& message, bool dense_is_finite);
   Result<Pushed> Push(const ps::Push& push, bool dense_is_finite);
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
                           const DenseCopied& copied);

@@ -173,6 +173,42 @@ TEST(ServerCore, ADuplicateChangesNothing) {
   }
 }
 
+// A job with dense floats alone, whose pushes are long enough for the pool.
+JobSpec LongJob(Apply apply, std::uint64_t trainers) {
+  JobSpec spec{.fingerprint = "long", .apply = apply, .trainers = trainers};
+  spec.dense.push_back({"dense", {512, 1024}});
+  return spec;
+}
+
+TEST(ServerCore, MemoryOfAPushThatNobodyKeepsComesBack) {
+  const JobSpec spec = LongJob(Apply::kAtOnce, 1);
+  TestServers servers(1, {});
+  servers.Begin(spec);
+  const std::vector<float> dense(spec.DenseFloats(), 1);
+  MessageBytes message = EncodePush({.lease = 0, .batch = 0, .dense = dense});
+  const auto* const memory = message.data();
+  EXPECT_THAT(servers[0].Push(message), IsOk());
+  EXPECT_EQ(message.data(), memory);
+}
+
+TEST(ServerCore, AShortPushLeavesTheMemoryOfLongOnes) {
+  const JobSpec spec = LongJob(Apply::kTogether, 2);
+  TestServers servers(1, {});
+  servers.Begin(spec);
+  const std::vector<float> dense(spec.DenseFloats(), 1);
+  const auto push = [&](std::uint64_t trainer, std::uint64_t batch) {
+    MessageBytes message = EncodePush({.lease = trainer, .batch = batch, .dense = dense});
+    const auto* const memory = message.data();
+    EXPECT_THAT(servers[0].Push(message), IsOk());
+    return std::pair(memory, std::move(message));
+  };
+  const auto [kept, nothing] = push(0, 0);
+  EXPECT_TRUE(nothing.empty());
+  push(1, 0);  // completes the round: the first is free
+  EXPECT_THAT(servers[0].Push(AsBytes(EncodePush({.lease = 0, .batch = 1}))), IsOk());
+  EXPECT_EQ(push(0, 2).second.data(), kept);
+}
+
 TEST(ServerCore, WhatDoesNotFitIsRefusedAndChangesNothing) {
   const JobSpec spec = TestJob(Apply::kTogether, 2);
   TestServers servers(2, {});
