@@ -125,6 +125,7 @@ class FaultyFileSystem::File final : public WritableFile {
   Status Sync() override {
     return injector_.Run("fsync", path_, [&] { return base_->Sync(); });
   }
+  void ForgetSynced() override { base_->ForgetSynced(); }
   Status Close() override {
     return injector_.Run("close", path_, [&] { return base_->Close(); });
   }

@@ -41,6 +41,10 @@ class PosixWritableFile final : public WritableFile {
     return ::fsync(fd_.get()) == 0 ? Status() : DiskError("fsync", path_, errno);
   }
 
+  // Otherwise a file that grows takes ever new pages, and pages that a virtual machine has never
+  // used cost its host several times what writing them does.
+  void ForgetSynced() override { ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED); }
+
   Status Close() override {
     // Linux frees the descriptor even when close reports an error.
     return ::close(fd_.Release()) == 0 ? Status() : DiskError("close", path_, errno);

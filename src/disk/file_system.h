@@ -19,6 +19,8 @@ class WritableFile {
   virtual ~WritableFile() = default;
   virtual Status Append(std::span<const std::byte> data) = 0;
   virtual Status Sync() = 0;
+  // Nobody will read soon what was synced: its memory may serve for what is appended next. A hint.
+  virtual void ForgetSynced() = 0;
   virtual Status Close() = 0;
 };
 

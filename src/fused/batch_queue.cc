@@ -19,11 +19,21 @@ BatchQueue::~BatchQueue() {
 
 Result<std::unique_ptr<sparse::SparseBatch>> BatchQueue::Next() {
   const MutexLock lock(mutex_);
+  if (ready_.empty()) {
+    holds_ = false;
+    changed_.notify_all();
+  }
   while (ready_.empty()) changed_.wait(mutex_);
   Prepared batch = std::move(ready_.front());
   ready_.pop_front();
-  changed_.notify_all();
+  holds_ = true;
   return batch;
+}
+
+void BatchQueue::Continue() {
+  const MutexLock lock(mutex_);
+  holds_ = false;
+  changed_.notify_all();
 }
 
 void BatchQueue::Recycle(std::unique_ptr<sparse::SparseBatch> batch) {
@@ -44,7 +54,7 @@ bool BatchQueue::PrepareOne(const algo::PositionRange& range) {
   std::unique_ptr<sparse::SparseBatch> into;
   {
     const MutexLock lock(mutex_);
-    while (ready_.size() >= options_.depth && !stopped_) changed_.wait(mutex_);
+    while ((holds_ || ready_.size() >= options_.depth) && !stopped_) changed_.wait(mutex_);
     if (stopped_) return false;
     if (!spare_.empty()) {
       into = std::move(spare_.back());

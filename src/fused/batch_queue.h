@@ -16,7 +16,7 @@
 namespace paceline::fused {
 
 // Prepares a trainer's batches in a thread of its own, in order and a bounded number ahead, while
-// others are computed. Next() and Recycle() from one thread. Borrows `model`.
+// others are computed. Next(), Continue() and Recycle() from one thread. Borrows `model`.
 class BatchQueue {
  public:
   struct Options {
@@ -30,8 +30,10 @@ class BatchQueue {
   BatchQueue& operator=(const BatchQueue&) = delete;
 
   // The next batch of the share; waits until it is ready. Not to be called after the last one or
-  // after an error.
+  // after an error. No other is begun before Continue(), unless somebody waits for it: what comes
+  // now, a pull, waits for threads that would have to share the cores with this one.
   Result<std::unique_ptr<sparse::SparseBatch>> Next() PACELINE_EXCLUDES(mutex_);
+  void Continue() PACELINE_EXCLUDES(mutex_);
   // Gives a batch back, whose memory serves for another one.
   void Recycle(std::unique_ptr<sparse::SparseBatch> batch) PACELINE_EXCLUDES(mutex_);
 
@@ -48,6 +50,7 @@ class BatchQueue {
   std::condition_variable_any changed_;
   std::deque<Prepared> ready_ PACELINE_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<sparse::SparseBatch>> spare_ PACELINE_GUARDED_BY(mutex_);
+  bool holds_ PACELINE_GUARDED_BY(mutex_) = false;  // until Continue()
   bool stopped_ PACELINE_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };

@@ -14,19 +14,30 @@ RoundRows::RoundRows(const std::vector<sparse::TableSpec>& tables) : tables_(tab
 void RoundRows::Begin(Batches batches) {
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     Table& table = tables_[t];
-    std::size_t most = 0;
-    for (const auto& batch : batches) most += batch->ids[t].size();
-    table.unique.Reset(most);
-    table.ids.clear();
-    table.places.resize(batches.size());
-    for (std::size_t b = 0; b < batches.size(); ++b) {
-      table.places[b].clear();
-      for (const std::int64_t id : batches[b]->ids[t]) {
-        table.places[b].push_back(table.unique.Add(id, table.ids));
-      }
+    if (batches.size() == 1) {
+      table.ids = batches[0]->ids[t];  // each is there once already
+    } else {
+      Number(table, batches, t);
     }
+    table.first_rows = batches[0]->ids[t].size();
     table.values.resize(table.ids.size() * table.dim);
-    table.sums.assign(table.ids.size() * table.dim, 0.0F);
+    table.sums.resize(table.values.size());
+    // Those of the first batch are overwritten by its gradients, and the others added to.
+    std::ranges::fill(std::span(table.sums).subspan(table.first_rows * table.dim), 0.0F);
+  }
+}
+
+void RoundRows::Number(Table& table, Batches batches, std::size_t number) {
+  std::size_t most = 0;
+  for (const auto& batch : batches) most += batch->ids[number].size();
+  table.unique.Reset(most);
+  table.ids.clear();
+  table.places.resize(batches.size());
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    table.places[b].clear();
+    for (const std::int64_t id : batches[b]->ids[number]) {
+      table.places[b].push_back(table.unique.Add(id, table.ids));
+    }
   }
 }
 
@@ -45,14 +56,19 @@ std::span<const sparse::TableRows> RoundRows::RowsOf(std::size_t batch) {
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     Table& table = tables_[t];
     table.pointers.clear();
-    table.pointers.reserve(table.places[batch].size());
+    // The first batch's rows are the first of the round, in the same order: no copy is needed.
+    if (batch == 0) {
+      for (std::size_t i = 0; i < table.first_rows; ++i) {
+        table.pointers.push_back(table.values.data() + i * table.dim);
+      }
+      rows_[t] = {table.pointers, std::span(table.sums).first(table.first_rows * table.dim)};
+      continue;
+    }
     for (const std::uint32_t place : table.places[batch]) {
       table.pointers.push_back(table.values.data() + place * table.dim);
     }
     table.gradient.resize(table.pointers.size() * table.dim);
-    // The first batch's rows are the first of the round, in the same order: no copy is needed.
-    rows_[t] = {table.pointers, batch == 0 ? std::span(table.sums).first(table.gradient.size())
-                                           : std::span(table.gradient)};
+    rows_[t] = {table.pointers, table.gradient};
   }
   return rows_;
 }

@@ -40,12 +40,16 @@ class RoundRows {
     std::size_t dim = 0;
     sparse::UniqueIds unique;
     std::vector<std::int64_t> ids;                   // of all batches
+    std::size_t first_rows = 0;                      // of the first batch
     std::vector<std::vector<std::uint32_t>> places;  // [batch][i]: of that batch's ids in `ids`
     std::vector<float> values;
     std::vector<float> sums;             // of gradients
     std::vector<const float*> pointers;  // of one batch
     std::vector<float> gradient;         // of one batch
   };
+
+  // The ids of `batches` in table `number`, each once, and their places. Of several batches.
+  static void Number(Table& table, Batches batches, std::size_t number);
 
   std::vector<Table> tables_;
   std::vector<sparse::TableRows> rows_;

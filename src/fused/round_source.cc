@@ -87,6 +87,7 @@ Status RoundSource::Fetch(std::uint64_t round, job::PhaseTimes& phases) {
     const job::PhaseScope scope(clock_, phases, job::Phase::kData);
     for (auto& batch : into.batches) queue_.Recycle(std::move(batch));
     into.batches.clear();
+    into.pulled = {};
     const std::size_t count =
         (share.EndStep(round) - share.FirstStep(round)) * share.RangesOf(0).size();
     into.batches.reserve(count);
@@ -97,14 +98,19 @@ Status RoundSource::Fetch(std::uint64_t round, job::PhaseTimes& phases) {
       into.batches.push_back(std::move(batch));
     }
   }
-  into.pulled = {};
-  if (into.samples == 0) return {};
+  const Status pulled = into.samples == 0 ? Status() : Pull(round, phases);
+  queue_.Continue();
+  return pulled;
+}
+
+Status RoundSource::Pull(std::uint64_t round, job::PhaseTimes& phases) {
+  PulledRound& into = Place(round);
   const job::PhaseScope scope(clock_, phases, job::Phase::kWait);
   into.rows.Begin(into.batches);
   // Of a round that is fetched ahead, the one before is still being computed.
   const std::uint64_t own = options_.ahead && round > options_.first_round ? round - 1 : round;
   ps::PullRequest request{
-      .trainer = share.lease, .min_version = MinVersion(round), .own_batches = own};
+      .trainer = options_.share.lease, .min_version = MinVersion(round), .own_batches = own};
   request.rows = into.rows.Wanted();
   request.dense = into.dense;
   PACELINE_ASSIGN(into.pulled, store_.Pull(request));

@@ -60,6 +60,7 @@ class RoundSource {
   PulledRound& Place(std::uint64_t round) { return places_[round % places_.size()]; }
   std::uint64_t MinVersion(std::uint64_t round) const;
   Status Fetch(std::uint64_t round, job::PhaseTimes& phases);
+  Status Pull(std::uint64_t round, job::PhaseTimes& phases);
   Status AwaitFetched(std::uint64_t round) PACELINE_EXCLUDES(mutex_);
   void FetchAhead() PACELINE_EXCLUDES(mutex_);
 

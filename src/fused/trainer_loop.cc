@@ -149,6 +149,7 @@ Result<StepOutcome> TrainerLoop::NextGeoStep() {
       const job::PhaseScope scope(clock_, phases_, job::Phase::kWait);
       PACELINE_TRY(geo_->Fetch(*batch));
     }
+    queue_->Continue();
     const job::PhaseScope scope(clock_, phases_, job::Phase::kBackward);
     const auto rows = geo_->RowsOf(*batch);
     const sparse::StepLoss loss = model_.Compute(

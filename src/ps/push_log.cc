@@ -246,7 +246,10 @@ Status PushLog::WritePart(const Part& part) {
 
 Status PushLog::WriteOut(std::span<const Part> parts, bool next_segment) {
   for (const Part& part : parts) PACELINE_TRY(WritePart(part));
-  if (!parts.empty()) PACELINE_TRY(file_->Sync());
+  if (!parts.empty()) {
+    PACELINE_TRY(file_->Sync());
+    file_->ForgetSynced();  // only a server that comes back reads it
+  }
   if (!next_segment && file_bytes_ < options_.segment_bytes) return {};
   std::uint64_t segment = 0;
   {

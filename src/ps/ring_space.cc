@@ -1,22 +1,23 @@
 #include "ps/ring_space.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace paceline::ps {
 
 std::optional<std::size_t> RingSpace::Take(std::size_t bytes) {
-  if (bytes > capacity_) return std::nullopt;
+  std::vector<Piece> by_place(pieces_.begin(), pieces_.end());
+  std::ranges::sort(by_place, {}, &Piece::begin);
+  by_place.push_back({capacity_, capacity_});
   std::size_t begin = 0;
-  if (!pieces_.empty()) {
-    const std::size_t oldest = pieces_.front().begin, newest = pieces_.back().end;
-    const bool wrapped = newest <= oldest;
-    const std::size_t behind = wrapped ? oldest - newest : capacity_ - newest;
-    if (bytes <= behind) {
-      begin = newest;
-    } else if (wrapped || bytes > oldest) {
-      return std::nullopt;
+  for (const Piece& piece : by_place) {
+    if (bytes <= piece.begin - begin) {
+      pieces_.push_back({begin, begin + bytes});
+      return begin;
     }
+    begin = piece.end;
   }
-  pieces_.push_back({begin, begin + bytes});
-  return begin;
+  return std::nullopt;
 }
 
 }  // namespace paceline::ps

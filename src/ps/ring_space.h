@@ -14,8 +14,9 @@ class RingSpace {
   explicit RingSpace(std::size_t capacity = 0) : capacity_(capacity) {}
 
   std::size_t capacity() const { return capacity_; }
-  // Where the piece begins; none while there is no room. An empty buffer is used from its
-  // beginning, so that a few small pieces touch little memory. `bytes` is not 0.
+  // Where the piece begins; none while there is no room. The first place that is large enough, so
+  // that memory is used again while it is in the caches, and a few pieces touch little of it.
+  // `bytes` is not 0.
   std::optional<std::size_t> Take(std::size_t bytes);
   void FreeOldest() { pieces_.pop_front(); }
   void FreeNewest() { pieces_.pop_back(); }
@@ -25,7 +26,7 @@ class RingSpace {
     std::size_t begin, end;
   };
   std::size_t capacity_;
-  std::deque<Piece> pieces_;
+  std::deque<Piece> pieces_;  // in the order in which they were taken
 };
 
 }  // namespace paceline::ps

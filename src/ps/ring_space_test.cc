@@ -16,12 +16,24 @@ TEST(RingSpace, PiecesFollowEachOtherAndBeginAgainInFront) {
   ring.FreeOldest();
   EXPECT_THAT(ring.Take(41), Eq(std::nullopt));
   EXPECT_THAT(ring.Take(40), Optional(0U));
-  EXPECT_THAT(ring.Take(1), Eq(std::nullopt));  // full up to the oldest
+  EXPECT_THAT(ring.Take(21), Eq(std::nullopt));
+  EXPECT_THAT(ring.Take(20), Optional(80U));
+  EXPECT_THAT(ring.Take(1), Eq(std::nullopt));  // full
   ring.FreeOldest();
-  EXPECT_THAT(ring.Take(60), Optional(40U));
+  EXPECT_THAT(ring.Take(40), Optional(40U));
+  ring.FreeOldest();
   ring.FreeOldest();
   ring.FreeOldest();
   EXPECT_THAT(ring.Take(100), Optional(0U));
+}
+
+TEST(RingSpace, MemoryIsUsedAgainHoweverManyPiecesComeOneAfterTheOther) {
+  RingSpace ring(100);
+  EXPECT_THAT(ring.Take(8), Optional(0U));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(ring.Take(8), Optional(i % 2 == 0 ? 8U : 0U));  // one is always in use
+    ring.FreeOldest();
+  }
 }
 
 TEST(RingSpace, TheNewestMayBeGivenBack) {

@@ -208,14 +208,29 @@ Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const
   return {};
 }
 
+bool ServerCore::Impl::IsDue(const PullRequest& request) const {
+  const bool own_applied =
+      request.own_batches == 0 || progress_.NextBatch(request.trainer) >= request.own_batches;
+  return own_applied && progress_.version() >= request.min_version;
+}
+
+// Brings rows into the caches while the push is applied that a pull waits for.
+Status ServerCore::Impl::FetchRows(ServerValues& values, const PullRequest& request) const {
+  {
+    const MutexLock lock(state_);
+    if (IsDue(request)) return {};
+  }
+  PullRequest rows = request;
+  rows.dense = {};
+  return values.Pull(rows);
+}
+
 Status ServerCore::Impl::Await(const PullRequest& request, const std::function<bool()>& stopped) {
   for (;;) {
     if (stopped && stopped()) return Status::Error(Code::kAborted, "a pull was called off");
     const MutexLock lock(state_);
     PACELINE_TRY(failure_);
-    const bool own_applied =
-        request.own_batches == 0 || progress_.NextBatch(request.trainer) >= request.own_batches;
-    if (own_applied && progress_.version() >= request.min_version) return {};
+    if (IsDue(request)) return {};
     if (interrupted_) return Status::Error(Code::kAborted, "the server stops");
     changed_.wait_for(state_, kAskStopped);
   }
@@ -229,6 +244,7 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
     return Status::Error(Code::kInvalidArgument,
                          "a pull that waits for all trainers, and nobody knows how many");
   }
+  PACELINE_TRY(FetchRows(*values, request));
   PACELINE_TRY(Await(request, stopped));
   PullAnswer answer;
   {

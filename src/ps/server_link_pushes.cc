@@ -67,13 +67,16 @@ Status ServerLink::BeginPush(const ps::Push& push, std::size_t dense_floats) {
   return {};
 }
 
-// A long push is sent while its end is written.
+// A long push is sent while its end is written. That is left to EndPush(): what the server has as a
+// whole it applies, and then it cannot be taken back.
 void ServerLink::AppendDense(std::span<const float> floats) {
   while (!floats.empty()) {
     const std::size_t count = std::min(kAnnouncedBytes / sizeof(float), floats.size());
     open_->encoder.Append(floats.first(count));
     floats = floats.subspan(count);
-    if (open_->encoder.written() - open_->announced >= kAnnouncedBytes) Announce();
+    const std::size_t written = open_->encoder.written();
+    const bool is_whole = written == open_->push.bytes.size();
+    if (!is_whole && written - open_->announced >= kAnnouncedBytes) Announce();
   }
 }
 

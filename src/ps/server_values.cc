@@ -4,11 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <thread>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "algo/table_partition.h"
+#include "base/thread.h"
 #include "kernel/reduce.h"
 #include "ps/rocks_table.h"
 #include "ps/sparse_table.h"
@@ -16,6 +18,9 @@
 namespace paceline::ps {
 
 namespace {
+
+// Fewer floats are changed sooner than a thread is started.
+constexpr std::size_t kBesideDense = std::size_t{128} << 10, kBesideRows = std::size_t{16} << 10;
 
 Status Protocol(const std::string& why) { return Status::Error(Code::kProtocol, why); }
 
@@ -139,46 +144,72 @@ Status ServerValues::Check(const Push& push, bool dense_is_finite) const {
   return dense_is_finite ? Status() : CheckFinite(push.dense, "dense");
 }
 
-Status ServerValues::ApplyTables(const Push& push) {
+Status ServerValues::ApplyTables(const Push& push, OldValues* old) {
   for (const TablePart& part : push.tables) {
-    PACELINE_TRY(ApplyPart(push, part).Wrap(NameOf(part.table)));
+    std::span<float> before;
+    if (old != nullptr) {
+      OldRows& rows = old->tables[part.table];
+      rows.ids.assign(part.ids.begin(), part.ids.end());
+      rows.values.resize(part.values.size());
+      before = rows.values;
+    }
+    PACELINE_TRY(ApplyPart(push, part, before).Wrap(NameOf(part.table)));
     changes_.Changed(part.table, part.ids);
   }
   return {};
 }
 
+// Trainers wait until both are done.
+Status ServerValues::ApplyBoth(const Push& push, const std::function<Status()>& tables,
+                               const std::function<void()>& dense) const {
+  std::size_t row_floats = 0;
+  for (const TablePart& part : push.tables) row_floats += part.values.size();
+  const bool beside = dense_.floats() >= kBesideDense && row_floats >= kBesideRows;
+  std::jthread other;
+  if (beside) other = StartThread("dense-step", dense);
+  const Status status = tables();
+  if (!beside && status.ok()) dense();
+  return status;
+}
+
 Status ServerValues::Apply(std::uint64_t round, const Push& push) {
   SetTicks(round);
-  PACELINE_TRY(ApplyTables(push));
-  PACELINE_TRY(Evict(round, [](std::size_t, const TableRow&) {}));
-  if (push.dense.empty()) return {};
-  if (push.deltas) {
-    dense_.Add(push.dense, push.trainers);
-  } else {
-    dense_.ApplyOne(push.dense, push.learning_rate, push.trainers);
-  }
-  return {};
+  const auto tables = [&]() -> Status {
+    PACELINE_TRY(ApplyTables(push, nullptr));
+    return Evict(round, [](std::size_t, const TableRow&) {});
+  };
+  return ApplyBoth(push, tables, [&] {
+    if (push.dense.empty()) return;
+    if (push.deltas) {
+      dense_.Add(push.dense, push.trainers);
+    } else {
+      dense_.ApplyOne(push.dense, push.learning_rate, push.trainers);
+    }
+  });
 }
 
 Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum) {
-  PACELINE_ASSIGN(OldValues old, RowsBefore(round, sum.push));
+  OldValues old;
   {
     const MutexLock lock(before_mutex_);
-    if (before_) old.dense = std::move(before_->dense);  // memory that is there already
+    if (before_) old = std::move(*before_);  // memory that is there already
     before_.reset();
   }
+  old.round = round;
+  old.tables.resize(tables_.size());
+  for (OldRows& rows : old.tables) rows.Clear();
   SetTicks(round);
-  PACELINE_TRY(ApplyTables(sum.push));
-  // Who repeats this round needs also the rows that end with it.
-  PACELINE_TRY(Evict(round, [&](std::size_t table, const TableRow& row) {
-    old.tables[table].Add(row.id, row.values);
+  old.dense.resize(sum.dense.empty() ? 0 : dense_.floats());
+  const auto tables = [&]() -> Status {
+    PACELINE_TRY(ApplyTables(sum.push, &old));
+    // Who repeats this round needs also the rows that end with it.
+    return Evict(round, [&](std::size_t table, const TableRow& row) {
+      old.tables[table].Add(row.id, row.values);
+    });
+  };
+  PACELINE_TRY(ApplyBoth(sum.push, tables, [&] {
+    if (!sum.dense.empty()) dense_.ApplySum(sum.dense, sum.push.learning_rate, old.dense);
   }));
-  if (sum.dense.empty()) {
-    old.dense.clear();
-  } else {
-    old.dense.resize(dense_.floats());
-    dense_.ApplySum(sum.dense, sum.push.learning_rate, old.dense);
-  }
   const MutexLock lock(before_mutex_);
   before_ = std::move(old);
   return {};
@@ -210,11 +241,12 @@ Status ServerValues::Evict(std::uint64_t round, const Removed& removed) {
   return {};
 }
 
-Status ServerValues::ApplyPart(const Push& push, const TablePart& part) {
+Status ServerValues::ApplyPart(const Push& push, const TablePart& part, std::span<float> before) {
   Table& table = *tables_[part.table];
   if (!push.deltas) {
-    return table.Push(part.ids, part.values,
-                      push.learning_rate * spec_.tables[part.table].learning_rate_scale);
+    return table.PushKeeping(part.ids, part.values,
+                             push.learning_rate * spec_.tables[part.table].learning_rate_scale,
+                             before);
   }
   std::vector<float> shares(part.values.begin(), part.values.end());
   for (float& share : shares) share /= static_cast<float>(push.trainers);
@@ -246,21 +278,14 @@ bool ServerValues::KeepsPulled(const PullRequest& request) const {
          request.trainer < spec_.trainers;
 }
 
+void ServerValues::OldRows::Clear() {
+  ids.clear();
+  values.clear();
+}
+
 void ServerValues::OldRows::Add(std::int64_t id, std::span<const float> row) {
   ids.push_back(id);
   values.insert(values.end(), row.begin(), row.end());
-}
-
-Result<ServerValues::OldValues> ServerValues::RowsBefore(std::uint64_t round,
-                                                         const Push& sum) const {
-  OldValues old{.round = round, .tables = std::vector<OldRows>(tables_.size()), .dense = {}};
-  for (const TablePart& part : sum.tables) {
-    OldRows& rows = old.tables[part.table];
-    rows.ids.assign(part.ids.begin(), part.ids.end());
-    rows.values.resize(part.ids.size() * part.dim);
-    PACELINE_TRY(tables_[part.table]->Pull(part.ids, rows.values));
-  }
-  return old;
 }
 
 bool ServerValues::RestoreBefore(std::uint64_t round, const PullRequest& request) const {

@@ -83,8 +83,10 @@ class ServerValues {
   Status CheckIds(std::uint32_t table, std::span<const std::int64_t> ids) const;
   Status CheckPart(const TablePart& part) const;
   std::string NameOf(std::uint32_t table) const;
-  Status ApplyPart(const Push& push, const TablePart& part);
-  Status ApplyTables(const Push& push);
+  // Two parts of a push that have nothing in common, beside each other if both are long. After an
+  // error of the first the second may have been done.
+  Status ApplyBoth(const Push& push, const std::function<Status()>& tables,
+                   const std::function<void()>& dense) const;
   // Before and after what `round` pushes. Each row that goes is shown to `removed`.
   using Removed = std::function<void(std::size_t table, const TableRow& row)>;
   void SetTicks(std::uint64_t round);
@@ -103,6 +105,7 @@ class ServerValues {
     std::vector<std::int64_t> ids;  // looked up only if a trainer repeats the round
     std::vector<float> values;
 
+    void Clear();
     void Add(std::int64_t id, std::span<const float> row);
   };
   struct OldValues {
@@ -110,7 +113,9 @@ class ServerValues {
     std::vector<OldRows> tables;
     std::vector<float> dense;
   };
-  Result<OldValues> RowsBefore(std::uint64_t round, const Push& sum) const;
+  // What the rows were goes to `old`, if there is one.
+  Status ApplyTables(const Push& push, OldValues* old);
+  Status ApplyPart(const Push& push, const TablePart& part, std::span<float> before);
   mutable Mutex before_mutex_;
   std::optional<OldValues> before_ PACELINE_GUARDED_BY(before_mutex_);
 };

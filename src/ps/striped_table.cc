@@ -14,20 +14,26 @@ StripedTable::StripedTable(const TableOptions& options)
 
 Status StripedTable::Pull(std::span<const std::int64_t> ids, std::span<float> out) {
   PACELINE_TRY(format_.CheckLength(ids.size(), out.size()));
-  return ForRows(ids, Access::kRead, [&](const Item& item, float* row) {
-    const auto target = out.subspan(item.position * format_.dim(), format_.dim());
-    if (row == nullptr) {
-      format_.InitialValues(item.id, target);
-    } else {
-      std::ranges::copy(format_.Values(row), target.begin());
-    }
-  });
+  return ForRows(ids, Access::kRead,
+                 [&](const Item& item, float* row) { CopyValues(item, row, out); });
 }
 
-Status StripedTable::Push(std::span<const std::int64_t> ids, std::span<const float> gradients,
-                          float learning_rate) {
+void StripedTable::CopyValues(const Item& item, float* row, std::span<float> out) const {
+  const auto target = out.subspan(item.position * format_.dim(), format_.dim());
+  if (row == nullptr) {
+    format_.InitialValues(item.id, target);
+  } else {
+    std::ranges::copy(format_.Values(row), target.begin());
+  }
+}
+
+Status StripedTable::PushKeeping(std::span<const std::int64_t> ids,
+                                 std::span<const float> gradients, float learning_rate,
+                                 std::span<float> before) {
   PACELINE_TRY(format_.CheckLength(ids.size(), gradients.size()));
+  if (!before.empty()) PACELINE_TRY(format_.CheckLength(ids.size(), before.size()));
   return ForRows(ids, Access::kChange, [&](const Item& item, float* row) {
+    if (!before.empty()) CopyValues(item, row, before);
     if (row == nullptr) return;
     format_.Apply(learning_rate, gradients.subspan(item.position * format_.dim(), format_.dim()),
                   row);

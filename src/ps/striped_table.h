@@ -21,8 +21,8 @@ namespace paceline::ps {
 class StripedTable : public Table {
  public:
   Status Pull(std::span<const std::int64_t> ids, std::span<float> out) final;
-  Status Push(std::span<const std::int64_t> ids, std::span<const float> gradients,
-              float learning_rate) final;
+  Status PushKeeping(std::span<const std::int64_t> ids, std::span<const float> gradients,
+                     float learning_rate, std::span<float> before) final;
   Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) final;
   void SetTick(std::uint32_t tick) final { tick_.store(tick, std::memory_order_relaxed); }
   Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick, const RowVisitor& removed) final;
@@ -57,6 +57,9 @@ class StripedTable : public Table {
   std::uint32_t tick() const { return tick_.load(std::memory_order_relaxed); }
 
  private:
+  // What a pull answers for this id, to its place in `out`.
+  void CopyValues(const Item& item, float* row, std::span<float> out) const;
+
   const RowFormat format_;
   const AdmissionOptions admission_;
   // Of the stripe with the same number. A lock of their own, since stripes are the derived class's.

@@ -100,8 +100,13 @@ class Table {
 
   // Applies gradients[i * dim] to the row of ids[i]. Each id comes once: the gradient of a step is
   // a sum, and two half updates are not one whole (Adam).
-  virtual Status Push(std::span<const std::int64_t> ids, std::span<const float> gradients,
-                      float learning_rate) = 0;
+  Status Push(std::span<const std::int64_t> ids, std::span<const float> gradients,
+              float learning_rate) {
+    return PushKeeping(ids, gradients, learning_rate, {});
+  }
+  // The same; before[i * dim] gets what Pull() would have given for ids[i], unless it is empty.
+  virtual Status PushKeeping(std::span<const std::int64_t> ids, std::span<const float> gradients,
+                             float learning_rate, std::span<float> before) = 0;
 
   // Adds deltas[i * dim] to the values of ids[i] and leaves the optimiser's state alone.
   virtual Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) = 0;

@@ -172,6 +172,27 @@ TEST_P(TableTest, PushAppliesTheOptimiserOfTheTable) {
   }
 }
 
+TEST_P(TableTest, APushKeepsWhatAPullWouldHaveGiven) {
+  TableOptions options = Options();
+  options.admission = {.rule = AdmissionRule::kAfterTouches, .touches = 2};
+  const auto table = Open(options);
+  ASSERT_NE(table, nullptr);
+  const std::vector<std::int64_t> ids{5, 3, 4}, known{3, 5};
+  for (int touch = 0; touch < 2; ++touch) {
+    ASSERT_THAT(table->Push(known, std::vector<float>(6, 1.0F), 0.5F), IsOk());
+  }
+  for (int push = 0; push < 3; ++push) {  // id 4: without a row, with a new one, with an old one
+    const std::vector<float> pulled = Pull(*table, ids);
+    std::vector<float> before(pulled.size());
+    ASSERT_THAT(table->PushKeeping(ids, std::vector<float>(9, 1.0F), 0.5F, before), IsOk());
+    EXPECT_EQ(before, pulled);
+    EXPECT_NE(Pull(*table, ids), pulled);
+  }
+  std::vector<float> too_short(6);
+  EXPECT_EQ(table->PushKeeping(ids, std::vector<float>(9), 0.5F, too_short).code(),
+            Code::kInvalidArgument);
+}
+
 TEST_P(TableTest, AddLeavesTheStateAlone) {
   TableOptions options = Options();
   options.init_range = 0;
