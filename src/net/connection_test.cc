@@ -252,7 +252,8 @@ std::vector<std::string> CongestionControls() {
 TEST(TcpStream, IsNotPacedInsideOneMachine) {
   Loop loop;
   const StreamPair streams = TcpPair(loop);
-  EXPECT_THAT(CongestionControls(), ::testing::ElementsAre("reno", "reno"));
+  // Whoever started this test may have left it connections of others.
+  EXPECT_THAT(CongestionControls(), ::testing::IsSupersetOf({"reno", "reno"}));
 }
 
 // What a stream does to frames, and what the receiver must say.
