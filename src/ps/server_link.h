@@ -21,7 +21,7 @@
 #include "ps/channel.h"
 #include "ps/memory_offer.h"
 #include "ps/push_message.h"
-#include "ps/ring_space.h"
+#include "ps/push_space.h"
 #include "ps/shared_floats.h"
 
 namespace paceline::ps {
@@ -164,7 +164,7 @@ class ServerLink {
   // For pushes, shared with the server if it is on this host. Of this connection: pushes that wait
   // in the memory of an earlier one stay there and are sent.
   std::shared_ptr<net::SharedMemory> memory_ PACELINE_GUARDED_BY(mutex_);
-  RingSpace ring_ PACELINE_GUARDED_BY(mutex_);
+  PushSpace space_ PACELINE_GUARDED_BY(mutex_);
   std::stop_source stop_;  // ends attempts to connect
   std::jthread thread_;    // last: starts when everything else is ready
 };

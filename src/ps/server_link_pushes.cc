@@ -28,8 +28,8 @@ bool ServerLink::Full() const {
 
 ServerLink::Outstanding ServerLink::TakeRoom(std::size_t bytes) {
   if (Full()) return {};
-  if (memory_ && bytes > kInlineBytes && bytes <= ring_.capacity()) {
-    const auto at = ring_.Take(bytes);
+  if (memory_ && bytes > kInlineBytes && bytes <= space_.capacity()) {
+    const auto at = space_.Take(bytes);
     if (!at) return {};
     return {.bytes = AreaOf(*memory_).subspan(*at, bytes), .owner = memory_};
   }
@@ -117,7 +117,7 @@ void ServerLink::CancelPush() {
     broken_ = true;
     if (pushes_) pushes_->Close();
   } else if (memory_ && open_->push.owner == memory_) {
-    ring_.FreeNewest();
+    space_.FreeNewest();
   }
   LetOthersPush();
 }
@@ -169,7 +169,7 @@ void ServerLink::RunPushes(const std::stop_token& stop) {
       if (stop.stop_requested()) return;
       pushes_ = opened->channel;
       memory_ = opened->memory ? opened->memory : own;
-      ring_ = RingSpace(memory_ ? AreaOf(*memory_).size() : 0);
+      space_ = PushSpace(memory_ ? AreaOf(*memory_).size() : 0);
       broken_ = false;
       sent_ = 0;
       changed_.notify_all();
@@ -224,7 +224,7 @@ Status ServerLink::OnAck(const Message& message) {
     return Status::Error(Code::kProtocol, "a push was acknowledged that was not sent");
   }
   outstanding_bytes_ -= outstanding_.front().bytes.size();
-  if (memory_ && outstanding_.front().owner == memory_) ring_.FreeOldest();
+  if (memory_ && outstanding_.front().owner == memory_) space_.FreeOldest();
   acknowledged_ = {name[0], name[1] + 1};
   outstanding_.pop_front();
   ++acks_;

@@ -6,12 +6,12 @@
 
 namespace paceline::ps {
 
-// Which part of a buffer is in use when pieces are taken and freed in the same order,
-// but for the newest, which may be given back. Every piece
-// is in one part; its place is divisible by 8 if all sizes are. Thread-compatible.
-class RingSpace {
+// Which parts of a buffer hold pushes that are not acknowledged. They are freed in the order in
+// which they were taken, but for the newest, which may be given back. Every piece is in one part;
+// its place is divisible by 8 if all sizes are. Thread-compatible.
+class PushSpace {
  public:
-  explicit RingSpace(std::size_t capacity = 0) : capacity_(capacity) {}
+  explicit PushSpace(std::size_t capacity = 0) : capacity_(capacity) {}
 
   std::size_t capacity() const { return capacity_; }
   // Where the piece begins; none while there is no room. The first place that is large enough, so

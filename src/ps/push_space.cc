@@ -1,11 +1,11 @@
-#include "ps/ring_space.h"
+#include "ps/push_space.h"
 
 #include <algorithm>
 #include <vector>
 
 namespace paceline::ps {
 
-std::optional<std::size_t> RingSpace::Take(std::size_t bytes) {
+std::optional<std::size_t> PushSpace::Take(std::size_t bytes) {
   std::vector<Piece> by_place(pieces_.begin(), pieces_.end());
   std::ranges::sort(by_place, {}, &Piece::begin);
   by_place.push_back({capacity_, capacity_});
