@@ -98,7 +98,7 @@ Status RoundSource::Fetch(std::uint64_t round, job::PhaseTimes& phases) {
       into.batches.push_back(std::move(batch));
     }
   }
-  const Status pulled = into.samples == 0 ? Status() : Pull(round, phases);
+  Status pulled = into.samples == 0 ? Status() : Pull(round, phases);
   queue_.Continue();
   return pulled;
 }

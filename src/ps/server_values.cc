@@ -167,7 +167,7 @@ Status ServerValues::ApplyBoth(const Push& push, const std::function<Status()>& 
   const bool beside = dense_.floats() >= kBesideDense && row_floats >= kBesideRows;
   std::jthread other;
   if (beside) other = StartThread("dense-step", dense);
-  const Status status = tables();
+  Status status = tables();
   if (!beside && status.ok()) dense();
   return status;
 }
