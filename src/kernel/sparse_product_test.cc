@@ -123,15 +123,15 @@ TEST(SparseProduct, OfNothingChangesNothing) {
 }
 
 TEST(SparseProduct, LeavesWhatLiesBetweenTheRowsOfItsResult) {
-  constexpr std::size_t kStep = 30;
+  constexpr std::size_t kWideStep = 30;
   for (const std::size_t columns : {5U, 16U}) {
     const Example example({7, columns, 9}, 0.5F);
     const auto expected = example.Expected(false, 0);
-    std::vector<float> result(6 * kStep + columns, 3.0F);
+    std::vector<float> result(6 * kWideStep + columns, 3.0F);
     SparseProduct().Multiply(example.shape, {example.left, 9}, {example.right, columns},
-                             {.values = result, .row_step = kStep, .floor = 0});
+                             {.values = result, .row_step = kWideStep, .floor = 0});
     for (std::size_t i = 0; i < result.size(); ++i) {
-      const std::size_t r = i / kStep, c = i % kStep;
+      const std::size_t r = i / kWideStep, c = i % kWideStep;
       EXPECT_EQ(result[i], c < columns ? expected[r * columns + c] : 3.0F) << i;
     }
   }
