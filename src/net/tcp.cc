@@ -33,7 +33,8 @@ std::string Name(const tcp::endpoint& endpoint) {
 void CloseOnExec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 // Inside one machine nothing is congested, and a sender that paces itself (bbr, where that is the
-// system's choice) only waits. Reno is in every kernel.
+// system's choice) only waits: iperf3 takes more than twice as long with it (docs/benchmarks.md).
+// Reno is in every kernel.
 void DoNotPaceInsideMachine(tcp::socket& socket) {
   constexpr std::string_view kUnpaced = "reno";
   std::error_code error;
