@@ -21,11 +21,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kReady(30'000), kOneCall(60'000), kLookAgain(20);
 constexpr int kNotInstalled = 127;
-// One client for each line, to the port that is the first argument. Started by a process of its
-// own: a fork of ours would make the first write to each page of our memory a fault, and that is
-// part of what is measured next. Not paced, as our own connections inside one machine.
+// One client for each line, which has further flags for it, to the port that is the first argument.
+// Started by a process of its own: a fork of ours would make the first write to each page of our
+// memory a fault, and that is part of what is measured next.
 constexpr char kRunClients[] =
-    "while read -r go; do iperf3 --client 127.0.0.1 --port $0 --time 1 --congestion reno --json; "
+    "while read -r flags; do iperf3 --client 127.0.0.1 --port $0 --time 1 --json $flags; "
     "echo; echo ended; done";
 constexpr char kClientEnded[] = "ended";
 
@@ -97,7 +97,7 @@ Result<IperfPeer> IperfPeer::Start() {
   // It says nothing when it listens: the first client that reaches it ends the waiting.
   const Instant deadline = SystemClock().Now() + kReady;
   for (;;) {
-    const auto speed = peer.BytesPerSecond();
+    const auto speed = peer.BytesPerSecond(Pacing::kOfSystem);
     if (speed.ok()) return peer;
     const auto ended = peer.server_.Wait(kLookAgain);
     if (ended.ok() && ended->code == kNotInstalled) {
@@ -107,8 +107,8 @@ Result<IperfPeer> IperfPeer::Start() {
   }
 }
 
-Result<double> IperfPeer::BytesPerSecond() {
-  PACELINE_TRY(clients_.WriteLine("go"));
+Result<double> IperfPeer::BytesPerSecond(Pacing pacing) {
+  PACELINE_TRY(clients_.WriteLine(pacing == Pacing::kNone ? "--congestion reno" : ""));
   std::string text;
   for (;;) {
     PACELINE_ASSIGN(const std::string line, clients_.ReadLine(kOneCall));

@@ -30,12 +30,17 @@ class GrpcPeer {
   Subprocess server_, client_;
 };
 
-// What iperf3 reaches with its defaults. Thread-compatible.
+// One stream of iperf3. Thread-compatible.
 class IperfPeer {
  public:
+  enum class Pacing {
+    kOfSystem,  // with the congestion control of this machine, which may be one that paces (bbr)
+    kNone,      // with Linux's reno, as our own connections inside one machine
+  };
+
   static Result<IperfPeer> Start();
   // Bytes per second that arrive in a second of sending.
-  Result<double> BytesPerSecond();
+  Result<double> BytesPerSecond(Pacing pacing);
 
  private:
   IperfPeer(Subprocess server, Subprocess clients)

@@ -244,10 +244,14 @@ class PsPerf {
       }
     }
     if (peers.iperf) {
-      Add("bound", "iperf3", dense, [&, dense]() -> Result<double> {
-        PACELINE_ASSIGN(const double speed, peers.iperf->BytesPerSecond());
-        return static_cast<double>(dense) / speed;
-      });
+      using Pacing = IperfPeer::Pacing;
+      for (const auto& [way, pacing] :
+           {std::pair(kIperf, Pacing::kOfSystem), std::pair(kIperfUnpaced, Pacing::kNone)}) {
+        Add("bound", way, dense, [&, dense, how = pacing]() -> Result<double> {
+          PACELINE_ASSIGN(const double speed, peers.iperf->BytesPerSecond(how));
+          return static_cast<double>(dense) / speed;
+        });
+      }
     }
   }
 

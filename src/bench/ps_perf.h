@@ -30,20 +30,23 @@ Status Validate(const PsPerfConfig& config);
 // Unary calls with bytes as they are, and with a message of protocol buffers that has them in a
 // field.
 inline constexpr char kGrpc[] = "gRPC", kGrpcMessage[] = "gRPC message";
+// With the system's congestion control, and with one that does not pace.
+inline constexpr char kIperf[] = "iperf3", kIperfUnpaced[] = "iperf3 unpaced";
 
 // One thing that was measured; element i of `seconds` is round i, of the slowest trainer.
 struct PsMeasure {
   std::string what;       // "dense push"
   std::string way;        // "shared memory", "tcp", kGrpc, kGrpcMessage; of a bound: "memcpy",
-                          // "tcp loopback", "sgd", "iperf3" (as long as it takes for so many bytes)
+                          // "tcp loopback", "sgd", kIperf, kIperfUnpaced (as long as they take)
   std::size_t bytes = 0;  // of all trainers together; 0: a latency
   std::vector<double> seconds;
 };
 
 // `--json` prints: version, name "perf ps", start_unix, args, commit, dirty, machine{...},
 // config{...}, warnings[text], skipped[text], results[{what, way, bytes|null, seconds[] (one per
-// round), median, mad, gb_per_second|null, of_bound, of_bound_and_sgd, of_iperf3, times_grpc,
-// times_grpc_message: null or {median, mad} of the ratios of speeds in each round}].
+// round), median, mad, gb_per_second|null, of_bound, of_bound_and_sgd, of_iperf3,
+// of_iperf3_unpaced, times_grpc, times_grpc_message: null or {median, mad} of the ratios of speeds
+// in each round}].
 struct PsPerfResults {
   Provenance provenance;
   job::Machine machine;

@@ -71,8 +71,9 @@ std::optional<Summary> OfBoundAndSgd(const PsPerfResults& results, const PsMeasu
   return PairedRatio(both, measure.seconds);
 }
 
+template <const char* Way>
 std::optional<Summary> OfIperf(const PsPerfResults& results, const PsMeasure& measure) {
-  const PsMeasure* iperf = Find(results, "bound", "iperf3");
+  const PsMeasure* iperf = Find(results, "bound", Way);
   if (!IsDense(measure) || measure.way != "tcp" || iperf == nullptr) return std::nullopt;
   return PairedRatio(SecondsForAsMany(*iperf, measure), measure.seconds);
 }
@@ -84,10 +85,11 @@ std::optional<Summary> Times(const PsPerfResults& results, const PsMeasure& meas
   return PairedRatio(SecondsForAsMany(*grpc, measure), measure.seconds);
 }
 
-constexpr std::array<Comparison, 5> kComparisons{
+constexpr std::array<Comparison, 6> kComparisons{
     {{"of_bound", "of the bound", false, OfBound},
      {"of_bound_and_sgd", "of bound + sgd", false, OfBoundAndSgd},
-     {"of_iperf3", "of iperf3", false, OfIperf},
+     {"of_iperf3", "of iperf3", false, OfIperf<kIperf>},
+     {"of_iperf3_unpaced", "of iperf3 unpaced", false, OfIperf<kIperfUnpaced>},
      {"times_grpc", "times gRPC", true, Times<kGrpc>},
      {"times_grpc_message", "times gRPC message", true, Times<kGrpcMessage>}}};
 
