@@ -118,6 +118,7 @@ Result<std::unique_ptr<SparseBatch>> CtrDnn::Prepare(const algo::PositionRange& 
     for (std::uint64_t place = first % epoch_samples; done < end; ++done, ++place) {
       PACELINE_TRY(dataset_->Read(order.At(place), batch->sample));
       std::ranges::copy(batch->sample.dense, batch->dense.data() + done * kCtrDense);
+      for (const auto id : batch->sample.ids) batch->unique.Prefetch(std::int64_t{id});
       std::uint32_t* rows = batch->rows.data() + done * kCtrSlots;
       for (std::size_t slot = 0; slot < kCtrSlots; ++slot) {
         rows[slot] = batch->unique.Add(std::int64_t{batch->sample.ids[slot]}, batch->ids[0]);

@@ -13,6 +13,7 @@ namespace paceline::sparse {
 namespace {
 
 constexpr std::uint64_t kScoreBatch = 500;
+constexpr std::size_t kRowsAhead = 16;  // of a table, that are fetched before they are changed
 
 std::size_t DenseFloats(const FusedModel& model) {
   std::size_t floats = 0;
@@ -93,8 +94,18 @@ void LocalTraining::Update(const SparseBatch& batch) {
   Apply(dense_, dense_gradient_, dense_state_.data());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     Table& table = tables_[t];
-    for (std::size_t i = 0; i < batch.ids[t].size(); ++i) {
-      float* row = table.rows.data() + static_cast<std::size_t>(batch.ids[t][i]) * table.row_floats;
+    const std::vector<std::int64_t>& ids = batch.ids[t];
+    const auto row_of = [&](std::int64_t id) {
+      return table.rows.data() + static_cast<std::size_t>(id) * table.row_floats;
+    };
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      // The passes have pushed out of the near caches what Locate() fetched.
+      if (i + kRowsAhead < ids.size()) {
+        float* later = row_of(ids[i + kRowsAhead]);
+        __builtin_prefetch(later, 1);
+        __builtin_prefetch(later + table.row_floats - 1, 1);
+      }
+      float* row = row_of(ids[i]);
       Apply({row, table.dim}, {&table.gradient[i * table.dim], table.dim}, row + table.dim);
     }
   }

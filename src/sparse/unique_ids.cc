@@ -16,9 +16,7 @@ void UniqueIds::Reset(std::size_t most) {
 }
 
 std::uint32_t UniqueIds::Add(std::int64_t id, std::vector<std::int64_t>& ids) {
-  // Fibonacci hashing (Knuth, vol. 3, 6.4): neighbouring ids land far apart.
-  std::size_t at = (static_cast<std::uint64_t>(id) * 0x9E3779B97F4A7C15ULL) >> shift_;
-  for (;; at = (at + 1) & (slots_.size() - 1)) {
+  for (std::size_t at = HomeOf(id);; at = (at + 1) & (slots_.size() - 1)) {
     Slot& slot = slots_[at];
     if (slot.batch != batch_) {
       slot = {id, static_cast<std::uint32_t>(ids.size()), batch_};
