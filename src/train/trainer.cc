@@ -251,7 +251,7 @@ Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch&
 // Parameters that come from servers may still be on their way when the pass begins. Time in which
 // it stands still is none of the pass.
 Result<Tensors> Trainer::Forward(const Tensors& batch, std::uint64_t dropout_key) {
-  ForwardContext context{.training = true, .dropout_key = dropout_key};
+  ForwardContext context{.training = true, .dropout_key = dropout_key, .places = exchange_.get()};
   if (remote_ == nullptr) return model_.network->Forward(batch, context);
   if (!model_.network->AwaitsParameters()) PACELINE_TRY(remote_->Await());
   context.gate = &remote_->arriving();
