@@ -34,7 +34,7 @@ std::span<float> Part(const at::Tensor& tensor, std::int64_t part, std::int64_t 
   return Span(tensor).subspan(static_cast<std::size_t>(part) * size, size);
 }
 
-MaybeTensor Maybe(const at::Tensor& tensor) {
+MaybeTensor MaybeContiguous(const at::Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor.contiguous()) : MaybeTensor();
 }
 
@@ -293,8 +293,9 @@ class DepthwiseFunction : public torch::autograd::Function<DepthwiseFunction> {
 at::Tensor NormAddGate(const NormInputs& inputs, const NormTensors& norm, kernel::Gate gate,
                        const ForwardContext& context) {
   if (context.training) {
-    return NormFunction::apply(inputs.images.contiguous(), Maybe(inputs.bias), Maybe(inputs.addend),
-                               norm.gamma, norm.beta, norm.running_mean, norm.running_variance,
+    return NormFunction::apply(inputs.images.contiguous(), MaybeContiguous(inputs.bias),
+                               MaybeContiguous(inputs.addend), norm.gamma, norm.beta,
+                               norm.running_mean, norm.running_variance,
                                static_cast<std::int64_t>(gate));
   }
   const at::Tensor slope = norm.gamma * at::rsqrt(norm.running_variance + kNormEpsilon);
@@ -309,7 +310,7 @@ at::Tensor NormAddGate(const NormInputs& inputs, const NormTensors& norm, kernel
 
 at::Tensor WindowConv(const at::Tensor& images, const at::Tensor& weight, const ConvSteps& steps) {
   return WindowConvFunction::apply(images.contiguous(), weight, steps.stride, steps.padding,
-                                   Maybe(steps.weight_gradient));
+                                   MaybeContiguous(steps.weight_gradient));
 }
 
 at::Tensor DepthwiseConv(const at::Tensor& images, const at::Tensor& weight,
