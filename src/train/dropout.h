@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernel/dropout.h"
+#include "train/gradient_places.h"
 #include "train/parameter_gate.h"
 
 namespace paceline::train {
@@ -12,8 +13,13 @@ namespace paceline::train {
 // What a forward pass needs besides its input.
 struct ForwardContext {
   bool training = false;
-  std::uint64_t dropout_key = 0;  // a pure function of (seed, step, shard)
-  ParameterGate* gate = nullptr;  // none: all parameters are there
+  std::uint64_t dropout_key = 0;     // a pure function of (seed, step, shard)
+  ParameterGate* gate = nullptr;     // none: all parameters are there
+  GradientPlaces* places = nullptr;  // none: gradients go anywhere
+
+  at::Tensor PlaceOf(const at::Tensor& parameter) const {
+    return places != nullptr ? places->Of(parameter) : at::Tensor();
+  }
 
   // Before a layer uses them; some may be undefined.
   template <typename... Tensors>

@@ -18,7 +18,8 @@ std::size_t Padded(std::size_t floats) { return (floats + kLine - 1) / kLine * k
 
 GradientExchange::GradientExchange(const FlatTensors& params, std::size_t statistics,
                                    const ExchangeOptions& options)
-    : options_(options),
+    : params_(params),
+      options_(options),
       nodes_(options.layout.NodesOf(options.rank)),
       places_(params.ranges().size()),
       statistics_(statistics) {
@@ -61,7 +62,7 @@ void GradientExchange::SetOrder(std::span<const std::uint64_t> order) {
   buckets_.clear();
   std::size_t offset = 0;
   for (const std::uint64_t tensor : order) {
-    Place& place = places_[tensor];
+    TensorPlace& place = places_[tensor];
     const bool full = !buckets_.empty() &&
                       (buckets_.back().size + place.count) * sizeof(float) > options_.bucket_bytes;
     if (buckets_.empty() || full) buckets_.push_back({.offset = offset});
@@ -94,11 +95,27 @@ void GradientExchange::StartStep() {
   }
 }
 
+std::span<float> GradientExchange::Place(std::size_t tensor) {
+  const TensorPlace& place = places_[tensor];
+  return buckets_[place.bucket].sums[node_].NextLeaf().subspan(place.offset, place.count);
+}
+
+at::Tensor GradientExchange::Of(const at::Tensor& parameter) {
+  const float *const values = parameter.data_ptr<float>(), *const all = params_.All().data();
+  const auto& ranges = params_.ranges();
+  const auto found = std::ranges::find_if(
+      ranges, [&](const NamedRange& range) { return all + range.offset == values; });
+  if (found == ranges.end()) return {};
+  return at::from_blob(Place(static_cast<std::size_t>(found - ranges.begin())).data(),
+                       parameter.sizes());
+}
+
 void GradientExchange::Put(std::size_t tensor, std::span<const float> gradient) {
-  Place& place = places_[tensor];
+  TensorPlace& place = places_[tensor];
   PACELINE_CHECK(!place.put && gradient.size() == place.count, "each gradient once and whole");
   Bucket& bucket = buckets_[place.bucket];
-  std::ranges::copy(gradient, bucket.sums[node_].NextLeaf().subspan(place.offset).begin());
+  const std::span<float> wanted = Place(tensor);
+  if (wanted.data() != gradient.data()) std::ranges::copy(gradient, wanted.begin());
   place.put = true;
   arrived_.push_back(tensor);
   if (--bucket.missing == 0) Commit(bucket);
@@ -111,7 +128,7 @@ void GradientExchange::Commit(Bucket& bucket) {
 
 void GradientExchange::FinishShard(std::span<const float> statistics) {
   for (std::size_t tensor = 0; tensor < places_.size(); ++tensor) {
-    Place& place = places_[tensor];
+    TensorPlace& place = places_[tensor];
     if (!place.put) {
       Bucket& bucket = buckets_[place.bucket];
       const std::span<float> leaf = bucket.sums[node_].NextLeaf();
@@ -123,7 +140,7 @@ void GradientExchange::FinishShard(std::span<const float> statistics) {
   Bucket& last = buckets_.back();
   std::ranges::copy(statistics, last.sums[node_].NextLeaf().begin());
   Commit(last);
-  for (Place& place : places_) place.put = false;
+  for (TensorPlace& place : places_) place.put = false;
   for (Bucket& bucket : buckets_) bucket.missing = bucket.tensors.size();
   order_ = std::exchange(arrived_, {});
   if (++shard_ == nodes_[node_].end && node_ + 1 < nodes_.size()) ++node_;
@@ -167,7 +184,7 @@ Status GradientExchange::Wait() {
 }
 
 std::span<float> GradientExchange::Gradient(std::size_t tensor) {
-  const Place& place = places_[tensor];
+  const TensorPlace& place = places_[tensor];
   return Part(0).subspan(buckets_[place.bucket].offset + place.offset, place.count);
 }
 

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "collective/engine.h"
 #include "collective/work.h"
+#include "train/gradient_places.h"
 #include "train/parameters.h"
 #include "train/shard_sum.h"
 
@@ -38,15 +39,18 @@ struct ExchangeOptions {
 // the order of the fixed tree, and has them reduced over the group: with a queue each bucket as
 // soon as its last gradient is there, while backward goes on. Thread-compatible; borrows engine,
 // queue and clock.
-class GradientExchange {
+class GradientExchange final : public GradientPlaces {
  public:
-  // Memory comes from the engine. A collective call.
+  // Memory comes from the engine. A collective call. Borrows `params`.
   static Result<std::unique_ptr<GradientExchange>> Make(const FlatTensors& params,
                                                         std::size_t statistics,
                                                         const ExchangeOptions& options);
 
   void StartStep();
-  // The gradient of one tensor for the current shard; once each, in any order.
+  // Where the gradient of a tensor for the current shard belongs; undefined for anything else.
+  at::Tensor Of(const at::Tensor& parameter) override;
+  // The gradient of one tensor for the current shard, from its place or from elsewhere; once each,
+  // in any order.
   void Put(std::size_t tensor, std::span<const float> gradient);
   // The shard is complete. Tensors that were not put count as zero. `statistics` are weighted
   // already.
@@ -77,7 +81,7 @@ class GradientExchange {
     std::size_t missing = 0;           // tensors still to come for this shard
     std::optional<collective::Work> work;
   };
-  struct Place {
+  struct TensorPlace {
     std::size_t bucket = 0;
     std::size_t offset = 0;  // in the bucket
     std::size_t count = 0;
@@ -89,14 +93,16 @@ class GradientExchange {
   Status Allocate();
   Status ReduceAll();
   std::span<float> Part(std::size_t part) { return parts_[part]; }
+  std::span<float> Place(std::size_t tensor);
   void Commit(Bucket& bucket);
   void LaunchReady();
 
+  const FlatTensors& params_;
   ExchangeOptions options_;
   std::vector<algo::TreeNode> nodes_;  // of this worker: one part each
   std::vector<std::span<float>> parts_;
   std::vector<std::vector<float>> own_memory_;  // without an engine
-  std::vector<Place> places_;                   // by tensor
+  std::vector<TensorPlace> places_;             // by tensor
   std::vector<Bucket> buckets_;                 // the last one holds the statistics
   std::size_t statistics_ = 0, statistics_at_ = 0, elements_ = 0;
   std::size_t node_ = 0;                // of the current shard

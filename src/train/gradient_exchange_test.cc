@@ -108,6 +108,17 @@ TEST(GradientExchange, WithoutAQueueEverythingIsOneOperationAndOnlyInWait) {
   }
 }
 
+TEST(GradientExchange, KnowsThePlaceOfItsParametersOnly) {
+  EchoEngine engine(/*beside_computation=*/false);
+  Rig rig(engine, nullptr);
+  rig.exchange->StartStep();
+  const torch::Tensor weight = rig.exchange->Of(rig.module->weight);
+  EXPECT_EQ(weight.sizes(), rig.module->weight.sizes());
+  EXPECT_EQ(weight.data_ptr<float>(), rig.exchange->Gradient(0).data());
+  EXPECT_EQ(rig.exchange->Of(rig.module->bias).data_ptr<float>(), rig.exchange->Gradient(1).data());
+  EXPECT_FALSE(rig.exchange->Of(torch::ones({5})).defined());
+}
+
 TEST(GradientExchange, WithAQueueEveryBucketIsAnOperation) {
   EchoEngine engine(/*beside_computation=*/true);
   collective::Queue queue(engine, SystemClock());

@@ -50,11 +50,16 @@ kernel::Gate GateOf(Activation activation) {
   return kernel::Gate::kNone;
 }
 
-torch::Tensor Convolution(const Layer& layer, const torch::Tensor& x, const torch::Tensor& weight,
-                          const torch::Tensor& bias) {
-  const ConvSteps steps{layer.stride, layer.padding};
+struct ConvTensors {
+  const torch::Tensor &weight, &bias;
+  torch::Tensor weight_gradient;  // its place; undefined: anywhere
+};
+
+torch::Tensor Convolution(const Layer& layer, const torch::Tensor& x, const ConvTensors& tensors) {
+  const auto& [weight, bias, weight_gradient] = tensors;
   const bool depthwise = layer.Depthwise();
   if (depthwise || AsMatrixProduct(layer)) {
+    const ConvSteps steps{layer.stride, layer.padding, weight_gradient};
     const torch::Tensor y =
         depthwise ? DepthwiseConv(x, weight, steps) : WindowConv(x, weight, steps);
     return bias.defined() ? y + bias : y;
@@ -167,7 +172,9 @@ torch::Tensor LayerNet::Run(const Node& node, const torch::Tensor& x, const torc
   context.Await(weight, bias, node.second.weight, node.second.bias, node.norm.gamma, node.norm.beta,
                 node.bias_before);
   switch (layer.kind) {
-    case LayerKind::kConv: return Activate(Convolution(layer, x, weight, bias), layer.activation);
+    case LayerKind::kConv:
+      return Activate(Convolution(layer, x, {weight, bias, context.PlaceOf(weight)}),
+                      layer.activation);
     case LayerKind::kTransposedConv:
       return Activate(TransposedConvolution(layer, x, weight, bias), layer.activation);
     case LayerKind::kNorm:

@@ -34,6 +34,10 @@ std::span<float> Part(const at::Tensor& tensor, std::int64_t part, std::int64_t 
   return Span(tensor).subspan(static_cast<std::size_t>(part) * size, size);
 }
 
+MaybeTensor MaybeContiguous(const at::Tensor& tensor) {
+  return tensor.defined() ? MaybeTensor(tensor.contiguous()) : MaybeTensor();
+}
+
 kernel::PixelShape PixelShapeOf(const at::Tensor& images) {
   const std::size_t channels = Size(images, -1);
   return {.pixels = static_cast<std::size_t>(images.numel()) / channels, .channels = channels};
@@ -185,11 +189,13 @@ struct Windows {
 class WindowConvFunction : public torch::autograd::Function<WindowConvFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
-                            const at::Tensor& weight, std::int64_t stride, std::int64_t padding) {
+                            const at::Tensor& weight, std::int64_t stride, std::int64_t padding,
+                            const MaybeTensor& place) {
     const Windows windows(images, weight.size(2), {stride, padding});
     context->save_for_backward({images, weight});
     context->saved_data["stride"] = stride;
     context->saved_data["padding"] = padding;
+    context->saved_data["place"] = place;
     return windows.Gather(images)
         .mm(Rows(windows, weight).t())
         .view(windows.OutputSizes(weight.size(0)));
@@ -202,25 +208,33 @@ class WindowConvFunction : public torch::autograd::Function<WindowConvFunction> 
         images, weight.size(2),
         {context->saved_data["stride"].toInt(), context->saved_data["padding"].toInt()});
     const at::Tensor gradient = gradients[0].contiguous().view({-1, weight.size(0)});
-    const at::Tensor rows = gradient.t().mm(windows.Gather(images));
-    const at::Tensor used = windows.Used(weight);
-    const at::Tensor used_gradient =
-        rows.view({used.size(0), used.size(2), used.size(3), used.size(1)}).permute({0, 3, 1, 2});
-    at::Tensor weight_gradient;
-    if (used.sizes() == weight.sizes()) {
-      weight_gradient = used_gradient.contiguous();
-    } else {
-      weight_gradient = at::zeros_like(weight);
-      windows.Used(weight_gradient).copy_(used_gradient);
-    }
+    const MaybeTensor place = context->saved_data["place"].toOptional<at::Tensor>();
+    context->saved_data.erase("place");  // torch copies a gradient that has other owners
+    at::Tensor weight_gradient = place.has_value() ? *place : at::empty_like(weight);
+    ComputeWeightGradient(windows, gradient.t(), windows.Gather(images), weight_gradient);
     return {windows.Scatter(gradient.mm(Rows(windows, weight)), images.sizes()), weight_gradient,
-            at::Tensor(), at::Tensor()};
+            at::Tensor(), at::Tensor(), at::Tensor()};
   }
 
  private:
   // One row of weights for each output channel, in the order of a window's elements.
   static at::Tensor Rows(const Windows& windows, const at::Tensor& weight) {
     return windows.Used(weight).permute({0, 2, 3, 1}).reshape({weight.size(0), -1});
+  }
+
+  // Of the shape of the weights. Where windows are pixels their product is the gradient.
+  static void ComputeWeightGradient(const Windows& windows, const at::Tensor& output_gradient,
+                                    const at::Tensor& inputs, at::Tensor& result) {
+    const at::Tensor used = windows.Used(result);
+    if (result.size(2) == 1 && used.sizes() == result.sizes()) {
+      at::Tensor matrix = result.view({result.size(0), result.size(1)});
+      at::mm_out(matrix, output_gradient, inputs);
+      return;
+    }
+    if (used.sizes() != result.sizes()) result.zero_();
+    used.copy_(output_gradient.mm(inputs)
+                   .view({used.size(0), used.size(2), used.size(3), used.size(1)})
+                   .permute({0, 3, 1, 2}));
   }
 };
 
@@ -279,11 +293,9 @@ class DepthwiseFunction : public torch::autograd::Function<DepthwiseFunction> {
 at::Tensor NormAddGate(const NormInputs& inputs, const NormTensors& norm, kernel::Gate gate,
                        const ForwardContext& context) {
   if (context.training) {
-    const auto maybe = [](const at::Tensor& tensor) {
-      return tensor.defined() ? MaybeTensor(tensor.contiguous()) : MaybeTensor();
-    };
-    return NormFunction::apply(inputs.images.contiguous(), maybe(inputs.bias), maybe(inputs.addend),
-                               norm.gamma, norm.beta, norm.running_mean, norm.running_variance,
+    return NormFunction::apply(inputs.images.contiguous(), MaybeContiguous(inputs.bias),
+                               MaybeContiguous(inputs.addend), norm.gamma, norm.beta,
+                               norm.running_mean, norm.running_variance,
                                static_cast<std::int64_t>(gate));
   }
   const at::Tensor slope = norm.gamma * at::rsqrt(norm.running_variance + kNormEpsilon);
@@ -297,7 +309,8 @@ at::Tensor NormAddGate(const NormInputs& inputs, const NormTensors& norm, kernel
 }
 
 at::Tensor WindowConv(const at::Tensor& images, const at::Tensor& weight, const ConvSteps& steps) {
-  return WindowConvFunction::apply(images.contiguous(), weight, steps.stride, steps.padding);
+  return WindowConvFunction::apply(images.contiguous(), weight, steps.stride, steps.padding,
+                                   MaybeContiguous(steps.weight_gradient));
 }
 
 at::Tensor DepthwiseConv(const at::Tensor& images, const at::Tensor& weight,

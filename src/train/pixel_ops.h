@@ -27,6 +27,9 @@ at::Tensor NormAddGate(const NormInputs& inputs, const NormTensors& norm, kernel
 struct ConvSteps {
   std::int64_t stride = 1;
   std::int64_t padding = 0;
+  // Where backward writes the gradient of the weights, which must be used once; undefined:
+  // anywhere. Depthwise ones are small and go anywhere.
+  at::Tensor weight_gradient = {};
 };
 
 // A convolution without bias as a matrix product of all windows; weight [out, in, kernel, kernel].

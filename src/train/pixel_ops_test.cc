@@ -53,6 +53,20 @@ class Convolutions : public ::testing::TestWithParam<ConvCase> {
 
 TEST_P(Convolutions, AsMatrixProductsMatchPyTorch) { ExpectLikePyTorch(1, WindowConv); }
 
+TEST_P(Convolutions, WriteTheGradientOfTheWeightsToItsPlace) {
+  const ConvCase& c = GetParam();
+  const torch::Tensor images = torch::randn({c.images, c.size, c.size, c.in});
+  const torch::Tensor weight = torch::randn({c.out, c.in, c.kernel, c.kernel});
+  torch::Tensor placed = Copy(weight), anywhere = Copy(weight);
+  const torch::Tensor place = torch::full_like(weight, -1);
+  // Torch takes over a gradient that has no other owner; as here, the place is a view.
+  const torch::Tensor output = WindowConv(images, placed, {c.stride, c.padding, place.detach()});
+  output.sum().backward();
+  WindowConv(images, anywhere, {c.stride, c.padding}).sum().backward();
+  EXPECT_EQ(placed.grad().data_ptr(), place.data_ptr());
+  EXPECT_TRUE(torch::equal(placed.grad(), anywhere.grad()));
+}
+
 TEST_P(Convolutions, DepthwiseOnesMatchPyTorch) { ExpectLikePyTorch(GetParam().in, DepthwiseConv); }
 
 // Images of one pixel and of two, where most weights see only padding; strides; more images than
