@@ -10,7 +10,6 @@
 
 #include "base/rng.h"
 #include "kernel/reduce.h"
-#include "train/gradient_norm.h"
 #include "train/torch_guard.h"
 
 namespace paceline::train {
@@ -210,7 +209,6 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
     }
     PACELINE_TRY(ShareReport(input, std::move(mine), outcome));
     PACELINE_ASSIGN(const GradientSpans gradient, CollectGradient());
-    PACELINE_ASSIGN(outcome.gradient_norm, UnscaledNorm(gradient));
     std::vector<std::uint64_t> learnt;
     if (queue_ && order_.empty()) {
       PACELINE_ASSIGN(learnt, LearnOrder());
@@ -353,17 +351,18 @@ std::vector<GradientExchange::Timing> Trainer::ReductionTimings() const {
   return exchange_ ? exchange_->Timings() : std::vector<GradientExchange::Timing>();
 }
 
-// Workers of one host share the work; others would wait longer for each other than it takes.
-Result<double> Trainer::UnscaledNorm(const GradientSpans& gradient) {
-  const PhaseScope scope(clock_, phases_, Phase::kApply);
+double Trainer::UnscaledNorm(const GradientSpans& gradient) const {
+  double squared = 0;
   for (const std::span<float> part : gradient) {
     if (loss_scale_.scale != 1) kernel::Scale(part, static_cast<float>(1 / loss_scale_.scale));
+    squared += kernel::SquaredNorm(part);
   }
-  return GradientNorm(gradient, queue_ ? nullptr : options_.engine);
+  return std::sqrt(squared);
 }
 
 bool Trainer::Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome) {
   const PhaseScope scope(clock_, phases_, Phase::kApply);
+  outcome.gradient_norm = UnscaledNorm(gradient);
   outcome.loss_scale = loss_scale_.scale;
   const bool finite = std::isfinite(outcome.gradient_norm) && std::isfinite(outcome.loss);
   outcome.overflowed = !finite && std::isfinite(outcome.loss) && loss_scale_.CanShrink();

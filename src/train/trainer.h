@@ -144,7 +144,7 @@ class Trainer {
   Rank Place() const;
   Result<std::vector<std::uint64_t>> LearnOrder();
   void UseOrder(std::vector<std::uint64_t> order);
-  Result<double> UnscaledNorm(const GradientSpans& gradient);
+  double UnscaledNorm(const GradientSpans& gradient) const;
   bool Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome);
 
   TrainerOptions options_;
