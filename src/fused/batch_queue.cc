@@ -36,6 +36,11 @@ void BatchQueue::Continue() {
   changed_.notify_all();
 }
 
+std::size_t BatchQueue::ready() {
+  const MutexLock lock(mutex_);
+  return ready_.size();
+}
+
 void BatchQueue::Recycle(std::unique_ptr<sparse::SparseBatch> batch) {
   const MutexLock lock(mutex_);
   spare_.push_back(std::move(batch));

@@ -34,6 +34,8 @@ class BatchQueue {
   // now, a pull, waits for threads that would have to share the cores with this one.
   Result<std::unique_ptr<sparse::SparseBatch>> Next() PACELINE_EXCLUDES(mutex_);
   void Continue() PACELINE_EXCLUDES(mutex_);
+  // Batches that Next() would not wait for.
+  std::size_t ready() PACELINE_EXCLUDES(mutex_);
   // Gives a batch back, whose memory serves for another one.
   void Recycle(std::unique_ptr<sparse::SparseBatch> batch) PACELINE_EXCLUDES(mutex_);
 

@@ -46,8 +46,20 @@ Result<PulledRound*> RoundSource::Next(job::PhaseTimes& phases) {
     fetched_ = next_;
     wanted_ = next_ + 1;
     changed_.notify_all();
+  } else if (!options_.ahead && next_ < options_.share.Rounds()) {
+    const job::PhaseScope scope(clock_, phases, job::Phase::kWait);
+    Announce(next_);
   }
   return &here;
+}
+
+// Only if its batches are ready: nobody waits for them sooner than they are needed. An error is
+// that of its round.
+void RoundSource::Announce(std::uint64_t round) {
+  if (queue_.ready() < BatchesOf(round)) return;
+  announced_ = TakeBatches(round);
+  queue_.Continue();
+  if (announced_->ok() && Place(round).samples > 0) announced_ = store_.Announce(RequestOf(round));
 }
 
 Status RoundSource::AwaitFetched(std::uint64_t round) {
@@ -80,40 +92,54 @@ std::uint64_t RoundSource::MinVersion(std::uint64_t round) const {
   return options_.mode == Mode::kSsp ? round - std::min(round, options_.staleness) : 0;
 }
 
-Status RoundSource::Fetch(std::uint64_t round, job::PhaseTimes& phases) {
-  PulledRound& into = Place(round);
+std::size_t RoundSource::BatchesOf(std::uint64_t round) const {
   const algo::TrainerShare& share = options_.share;
-  {
-    const job::PhaseScope scope(clock_, phases, job::Phase::kData);
-    for (auto& batch : into.batches) queue_.Recycle(std::move(batch));
-    into.batches.clear();
-    into.pulled = {};
-    const std::size_t count =
-        (share.EndStep(round) - share.FirstStep(round)) * share.RangesOf(0).size();
-    into.batches.reserve(count);
-    into.samples = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      PACELINE_ASSIGN(auto batch, queue_.Next());
-      into.samples += batch->samples;
-      into.batches.push_back(std::move(batch));
-    }
+  return (share.EndStep(round) - share.FirstStep(round)) * share.RangesOf(0).size();
+}
+
+Status RoundSource::TakeBatches(std::uint64_t round) {
+  PulledRound& into = Place(round);
+  for (auto& batch : into.batches) queue_.Recycle(std::move(batch));
+  into.batches.clear();
+  into.pulled = {};
+  const std::size_t count = BatchesOf(round);
+  into.batches.reserve(count);
+  into.samples = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    PACELINE_ASSIGN(auto batch, queue_.Next());
+    into.samples += batch->samples;
+    into.batches.push_back(std::move(batch));
   }
-  Status pulled = into.samples == 0 ? Status() : Pull(round, phases);
+  if (into.samples > 0) into.rows.Begin(into.batches);
+  return {};
+}
+
+Status RoundSource::Fetch(std::uint64_t round, job::PhaseTimes& phases) {
+  if (const auto announced = std::exchange(announced_, std::nullopt)) {
+    PACELINE_TRY(*announced);
+  } else {
+    const job::PhaseScope scope(clock_, phases, job::Phase::kData);
+    PACELINE_TRY(TakeBatches(round));
+  }
+  Status pulled = Place(round).samples == 0 ? Status() : Pull(round, phases);
   queue_.Continue();
   return pulled;
 }
 
-Status RoundSource::Pull(std::uint64_t round, job::PhaseTimes& phases) {
+ps::PullRequest RoundSource::RequestOf(std::uint64_t round) {
   PulledRound& into = Place(round);
-  const job::PhaseScope scope(clock_, phases, job::Phase::kWait);
-  into.rows.Begin(into.batches);
   // Of a round that is fetched ahead, the one before is still being computed.
   const std::uint64_t own = options_.ahead && round > options_.first_round ? round - 1 : round;
   ps::PullRequest request{
       .trainer = options_.share.lease, .min_version = MinVersion(round), .own_batches = own};
   request.rows = into.rows.Wanted();
   request.dense = into.dense;
-  PACELINE_ASSIGN(into.pulled, store_.Pull(request));
+  return request;
+}
+
+Status RoundSource::Pull(std::uint64_t round, job::PhaseTimes& phases) {
+  const job::PhaseScope scope(clock_, phases, job::Phase::kWait);
+  PACELINE_ASSIGN(Place(round).pulled, store_.Pull(RequestOf(round)));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -36,7 +37,8 @@ struct PulledRound {
 // A trainer's rounds with their parameters, in order. If asked to, it pulls one round ahead in a
 // thread of its own while the caller computes; never when that pull would wait for other trainers,
 // so whoever stops is not held up by them. Thus the synchronous mode never pulls ahead, and bounded
-// staleness keeps its bound. Borrows everything it is made of. Thread-compatible.
+// staleness keeps its bound. Otherwise the store hears of the next round while one is computed, and
+// is asked for it afterwards. Borrows everything it is made of. Thread-compatible.
 class RoundSource {
  public:
   struct Options {
@@ -59,6 +61,10 @@ class RoundSource {
  private:
   PulledRound& Place(std::uint64_t round) { return places_[round % places_.size()]; }
   std::uint64_t MinVersion(std::uint64_t round) const;
+  std::size_t BatchesOf(std::uint64_t round) const;
+  Status TakeBatches(std::uint64_t round);
+  ps::PullRequest RequestOf(std::uint64_t round);
+  void Announce(std::uint64_t round);
   Status Fetch(std::uint64_t round, job::PhaseTimes& phases);
   Status Pull(std::uint64_t round, job::PhaseTimes& phases);
   Status AwaitFetched(std::uint64_t round) PACELINE_EXCLUDES(mutex_);
@@ -70,8 +76,9 @@ class RoundSource {
   const Clock& clock_;
   // One is computed while the other is fetched. Whoever fetches owns the latter and the queue.
   std::array<PulledRound, 2> places_;
-  std::uint64_t next_ = 0;     // round of the next call
-  std::uint64_t version_ = 0;  // of the last pull that the caller has seen
+  std::uint64_t next_ = 0;           // round of the next call
+  std::optional<Status> announced_;  // it is, if its batches are taken: how that went
+  std::uint64_t version_ = 0;        // of the last pull that the caller has seen
 
   Mutex mutex_;
   std::condition_variable_any changed_;

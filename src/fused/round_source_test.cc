@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <optional>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -40,6 +41,16 @@ class CountingStore : public ps::Store {
     return ps::PullAnswer{.version = version_, .pushes = {pull}};
   }
 
+  Status Announce(const ps::PullRequest& request) override {
+    const MutexLock lock(mutex_);
+    announced_.push_back(request.own_batches);
+    return {};
+  }
+  std::vector<std::uint64_t> Announced() {
+    const MutexLock lock(mutex_);
+    return announced_;
+  }
+
   void FailAt(std::uint64_t pull) {
     const MutexLock lock(mutex_);
     fails_at_ = pull;
@@ -61,6 +72,7 @@ class CountingStore : public ps::Store {
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<std::uint64_t> min_versions_ PACELINE_GUARDED_BY(mutex_);  // by pull
+  std::vector<std::uint64_t> announced_ PACELINE_GUARDED_BY(mutex_);     // own batches
   std::uint64_t version_ PACELINE_GUARDED_BY(mutex_) = 0;
   std::optional<std::uint64_t> fails_at_ PACELINE_GUARDED_BY(mutex_);
 };
@@ -82,11 +94,11 @@ class RoundSourceTest : public ::testing::Test {
     EXPECT_EQ(share_.Rounds(), kRounds);
   }
 
-  void Open(Mode mode, std::uint64_t staleness = 0) {
+  void Open(Mode mode, std::uint64_t staleness = 0, bool ahead = true) {
     queue_.emplace(*model_->model, BatchQueue::Options{.share = share_});
     source_.emplace(
         *model_->model, 1, store_, *queue_,
-        RoundSource::Options{.mode = mode, .share = share_, .staleness = staleness, .ahead = true},
+        RoundSource::Options{.mode = mode, .share = share_, .staleness = staleness, .ahead = ahead},
         SystemClock());
   }
 
@@ -147,6 +159,25 @@ TEST_F(RoundSourceTest, ARoundBeyondTheBoundWaitsWhenItIsAskedFor) {
   for (std::uint64_t round = 0; round < 5; ++round) ASSERT_THAT(Next(), IsOk());
   source_.reset();
   EXPECT_EQ(store_.MinVersions(), (std::vector<std::uint64_t>{0, 0, 0, 1, 2}));
+}
+
+// The pull of a round waits for the push of the one before, so it may be announced before that.
+TEST_F(RoundSourceTest, ARoundThatIsReadyIsAnnouncedAndThenPulled) {
+  Open(Mode::kAsync, 0, false);
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    const bool is_last = round + 1 == kRounds;
+    // The first round is not taken yet; later ones were when they were announced.
+    const std::size_t ready = round == 0 ? 2 : 1;
+    while (!is_last && queue_->ready() < ready) std::this_thread::yield();
+    const auto pulled = Next();
+    ASSERT_THAT(pulled, IsOk());
+    EXPECT_EQ((*pulled)->dense.front(), static_cast<float>(round));
+    EXPECT_EQ((*pulled)->samples, 10U);
+    if (is_last) break;
+    ASSERT_EQ(store_.Announced().size(), round + 1);
+    EXPECT_EQ(store_.Announced().back(), round + 1);
+  }
+  EXPECT_EQ(store_.MinVersions().size(), kRounds);
 }
 
 TEST_F(RoundSourceTest, AnErrorAheadIsThatOfItsRound) {

@@ -180,6 +180,19 @@ void Channel::SendSmall(MessageKind kind, const Status& status,
   connection_->Send(kFrame, kTag, *frame, [frame](const Status&) {});
 }
 
+void Channel::SendKept(MessageKind kind, const std::shared_ptr<const void>& owner,
+                       std::span<const std::byte> payload) {
+  if (payload.size() <= kInlineBytes) return SendSmall(kind, {}, payload);
+  auto head = std::make_shared<std::vector<std::byte>>(kHead);
+  WriteHead(head->data(), kind, Code::kOk, payload.size());
+  const MutexLock lock(sending_);
+  connection_->Send(kFrame, kTag, *head, [head](const Status&) {});
+  for (std::size_t at = 0; at < payload.size(); at += kPiece) {
+    connection_->Send(kFrame, kTag, payload.subspan(at, std::min(kPiece, payload.size() - at)),
+                      [owner](const Status&) {});
+  }
+}
+
 Result<Message> Channel::Receive(Deadline deadline, const Arrival& arrival) {
   MakeRoom(kHead + kInlineBytes);
   payload_in_buffer_ = 0;

@@ -106,6 +106,9 @@ class Channel {
                           std::chrono::milliseconds patience = kUnlimited);
   // For few bytes; does not wait until they are sent.
   void SendSmall(MessageKind kind, const Status& status, std::span<const std::byte> payload);
+  // For any length; does not wait either. `payload` lies in what `owner` keeps.
+  void SendKept(MessageKind kind, const std::shared_ptr<const void>& owner,
+                std::span<const std::byte> payload);
 
   // kProtocol for what Send() cannot have sent.
   Result<Message> Receive(Deadline deadline = kNoDeadline, const Arrival& arrival = {});

@@ -15,15 +15,19 @@ namespace paceline::ps {
 
 namespace {
 
-// The values of those rows, one after the other, in `memory`.
-std::span<const float> GatherRows(const TablePart& part, std::span<const std::size_t> places,
-                                  std::vector<float>& memory) {
-  memory.reserve(places.size() * part.dim);
-  for (const std::size_t place : places) {
-    const auto row = part.values.subspan(place * part.dim, part.dim);
-    memory.insert(memory.end(), row.begin(), row.end());
-  }
-  return memory;
+bool IsSame(const RowsWanted& a, const RowsWanted& b) {
+  return a.table == b.table && a.ids.data() == b.ids.data() && a.ids.size() == b.ids.size() &&
+         a.out.data() == b.out.data();
+}
+
+// Of spans, the same memory.
+bool IsSame(const PullRequest& a, const PullRequest& b) {
+  return a.trainer == b.trainer && a.min_version == b.min_version &&
+         a.own_batches == b.own_batches && a.touch == b.touch && a.order == b.order &&
+         a.dense.data() == b.dense.data() && a.dense.size() == b.dense.size() &&
+         std::ranges::equal(a.rows, b.rows, [](const RowsWanted& one, const RowsWanted& other) {
+           return IsSame(one, other);
+         });
 }
 
 }  // namespace
@@ -66,6 +70,7 @@ Status Client::Initialise(std::span<const float> dense) {
     return Status::Error(Code::kInvalidArgument, "as many first values as dense floats");
   }
   const MutexLock lock(asking_);
+  announced_.reset();
   std::vector<float> part;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if (links_[i]->initialised()) continue;
@@ -78,6 +83,7 @@ Status Client::Initialise(std::span<const float> dense) {
 
 Result<std::uint64_t> Client::NextBatch(std::uint64_t lease) {
   const MutexLock lock(asking_);
+  announced_.reset();
   std::uint64_t next = std::numeric_limits<std::uint64_t>::max();
   const std::vector<std::byte> request = EncodeNumbers({&lease, 1});
   for (const auto& link : links_) {
@@ -139,20 +145,39 @@ void Client::Scatter(std::span<const float> from, const Share& share, std::size_
   }
 }
 
-Result<PullAnswer> Client::Pull(const PullRequest& request) {
+Result<std::vector<Client::Part>> Client::AskForPull(const PullRequest& request) {
   for (const RowsWanted& wanted : request.rows) {
     if (wanted.table >= job_.tables.size() ||
         wanted.out.size() != wanted.ids.size() * Dim(wanted.table)) {
       return Status::Error(Code::kInvalidArgument, "rows of a table that is not there");
     }
   }
-  const std::vector<Part> parts = SplitPull(request);
-  PullAnswer answer{.version = std::numeric_limits<std::uint64_t>::max(),
-                    .pushes = std::vector<std::uint64_t>(links_.size())};
-  const MutexLock lock(asking_);
+  std::vector<Part> parts = SplitPull(request);
   for (std::size_t i = 0; i < links_.size(); ++i) {
     PACELINE_TRY(
         links_[i]->Ask(MessageKind::kPull, AsBytes(EncodePull(CallOf(request, parts[i])))));
+  }
+  return parts;
+}
+
+Status Client::Announce(const PullRequest& request) {
+  const MutexLock lock(asking_);
+  announced_.reset();
+  PACELINE_ASSIGN(auto parts, AskForPull(request));
+  announced_ = {request, std::move(parts)};
+  return {};
+}
+
+Result<PullAnswer> Client::Pull(const PullRequest& request) {
+  PullAnswer answer{.version = std::numeric_limits<std::uint64_t>::max(),
+                    .pushes = std::vector<std::uint64_t>(links_.size())};
+  const MutexLock lock(asking_);
+  std::optional<Announced> announced = std::exchange(announced_, std::nullopt);
+  std::vector<Part> parts;
+  if (announced && IsSame(announced->request, request)) {
+    parts = std::move(announced->parts);
+  } else {
+    PACELINE_ASSIGN(parts, AskForPull(request));
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
     PACELINE_ASSIGN(const bool has_dense, AwaitPulled(i, request, parts[i], answer));
@@ -179,6 +204,7 @@ Result<PullAnswer> Client::PullArriving(const PullRequest& request, const TakeDe
                       .order = DenseOrder::kFromLast,
                       .rows = {}};
   const MutexLock lock(asking_);
+  announced_.reset();
   for (const auto& link : links_) {
     PACELINE_TRY(link->Ask(MessageKind::kPull, AsBytes(EncodePull(call))));
   }
@@ -276,95 +302,6 @@ Result<bool> Client::AwaitPulled(std::size_t server, const PullRequest& request,
   return values->IsStill(changes);
 }
 
-// The rows of each server, without dense floats.
-Status Client::ForEachShare(const ps::Push& push, std::span<const std::uint64_t> pulled,
-                            const PushOne& use) const {
-  std::vector<std::vector<Share>> shares;  // by table part
-  shares.reserve(push.tables.size());
-  for (const TablePart& part : push.tables) shares.push_back(Split(part.ids));
-  for (std::size_t i = 0; i < links_.size(); ++i) {
-    ps::Push mine = push;
-    mine.dense = {};
-    mine.version = i < pulled.size() ? pulled[i] : kVersionUnknown;
-    std::vector<std::vector<float>> values(push.tables.size());
-    for (std::size_t t = 0; t < push.tables.size(); ++t) {
-      const Share& share = shares[t][i];
-      if (share.whole) continue;  // all of it, as it lies
-      mine.tables[t].ids = share.ids;
-      mine.tables[t].values = GatherRows(push.tables[t], share.places, values[t]);
-    }
-    PACELINE_TRY(use(i, mine));
-  }
-  return {};
-}
-
-Status Client::Push(const ps::Push& push, std::span<const std::uint64_t> pulled) {
-  std::vector<float> dense;
-  return ForEachShare(push, pulled, [&](std::size_t server, ps::Push mine) {
-    if (!push.dense.empty()) mine.dense = GatherDense(push.dense, pieces_[server], dense);
-    return links_[server]->Push(mine);
-  });
-}
-
-// Cuts the dense floats into those of each server as they come.
-class Client::SplitPush final : public OpenPush {
- public:
-  explicit SplitPush(Client& client) : client_(client) {}
-  ~SplitPush() override {
-    for (std::size_t i = 0; i < next_.size(); ++i) client_.links_[i]->CancelPush();
-  }
-  SplitPush(const SplitPush&) = delete;
-  SplitPush& operator=(const SplitPush&) = delete;
-
-  Status Begin(const ps::Push& push, std::span<const std::uint64_t> pulled) {
-    return client_.ForEachShare(push, pulled, [&](std::size_t server, const ps::Push& mine) {
-      const auto floats = static_cast<std::size_t>(client_.DenseFloatsOf(server));
-      PACELINE_TRY(client_.links_[server]->BeginPush(mine, floats));
-      next_.push_back(0);
-      return Status();
-    });
-  }
-
-  void Append(std::span<const float> floats) override {
-    const std::uint64_t end = at_ + floats.size();
-    for (std::size_t i = 0; i < next_.size(); ++i) {
-      const std::vector<DensePiece>& pieces = client_.pieces_[i];
-      for (; next_[i] < pieces.size() && pieces[next_[i]].begin < end; ++next_[i]) {
-        const DensePiece& piece = pieces[next_[i]];
-        const std::uint64_t from = std::max(at_, piece.begin);
-        const std::uint64_t to = std::min(end, piece.begin + piece.count);
-        client_.links_[i]->AppendDense(floats.subspan(static_cast<std::size_t>(from - at_),
-                                                      static_cast<std::size_t>(to - from)));
-        if (to < piece.begin + piece.count) break;  // the rest comes with the next ones
-      }
-    }
-    at_ = end;
-  }
-
-  Status Finish() override {
-    const std::size_t begun = next_.size();
-    next_.clear();  // from here on nothing can be taken back
-    Status first;
-    for (std::size_t i = 0; i < begun; ++i) {
-      const Status ended = client_.links_[i]->EndPush();
-      if (first.ok()) first = ended;
-    }
-    return first;
-  }
-
- private:
-  Client& client_;
-  std::vector<std::size_t> next_;  // piece, by server
-  std::uint64_t at_ = 0;           // floats so far
-};
-
-Result<std::unique_ptr<OpenPush>> Client::Open(const ps::Push& push,
-                                               std::span<const std::uint64_t> pulled) {
-  auto open = std::make_unique<SplitPush>(*this);
-  PACELINE_TRY(open->Begin(push, pulled));
-  return std::unique_ptr<OpenPush>(std::move(open));
-}
-
 Status Client::Flush() {
   for (const auto& link : links_) PACELINE_TRY(link->Flush());
   return {};
@@ -382,6 +319,7 @@ Result<ChangedRows> Client::PullChanged(std::uint64_t trainer, std::uint32_t tab
     return Status::Error(Code::kInvalidArgument, "changes of a table that is not there");
   }
   const MutexLock lock(asking_);
+  announced_.reset();
   ChangedRows all;
   const std::vector<std::byte> request =
       EncodeNumbers(std::vector<std::uint64_t>{trainer, table, call});

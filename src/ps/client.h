@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,7 @@ class Client : public Store {
 
   Status Initialise(std::span<const float> dense) override;
   Result<std::uint64_t> NextBatch(std::uint64_t lease) override;
+  Status Announce(const PullRequest& request) override;
   Result<PullAnswer> Pull(const PullRequest& request) override;
   Result<PullAnswer> PullArriving(const PullRequest& request, const TakeDense& take) override;
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
@@ -72,10 +74,17 @@ class Client : public Store {
     DenseFrom dense = DenseFrom::kNowhere;
   };
 
+  // A pull that the servers know of, and nobody has taken the answer.
+  struct Announced {
+    PullRequest request;
+    std::vector<Part> parts;  // by server
+  };
+
   explicit Client(const ClientOptions& options);
   std::size_t Dim(std::uint32_t table) const { return job_.tables[table].options.dim; }
   std::vector<Share> Split(std::span<const std::int64_t> ids) const;
   std::vector<Part> SplitPull(const PullRequest& request) const;
+  Result<std::vector<Part>> AskForPull(const PullRequest& request) PACELINE_REQUIRES(asking_);
   static void Scatter(std::span<const float> from, const Share& share, std::size_t dim,
                       std::span<float> to);
   std::uint64_t DenseFloatsOf(std::size_t server) const;
@@ -92,6 +101,7 @@ class Client : public Store {
   std::vector<std::unique_ptr<ServerLink>> links_;
   std::vector<std::vector<DensePiece>> pieces_;  // by server
   Mutex asking_;                                 // one request after the other
+  std::optional<Announced> announced_ PACELINE_GUARDED_BY(asking_);
 };
 
 }  // namespace paceline::ps

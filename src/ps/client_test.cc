@@ -127,6 +127,40 @@ TEST_F(ClientTest, RowsAndDenseValuesComeBackFromEveryNumberOfServers) {
   }
 }
 
+// Announced before the push that it waits for, with more ids than fit into one frame's head.
+TEST_F(ClientTest, AnAnnouncedPullSeesThePushAfterIt) {
+  for (const std::uint32_t servers : {1U, 2U}) {
+    for (const bool shared_memory : {true, false}) {
+      running_.clear();
+      endpoints_.clear();
+      StartServers(servers);
+      const auto client = Trainer(Job(), 0, shared_memory);
+      ASSERT_THAT(client->Initialise(std::vector<float>(42)), IsOk());
+      std::vector<std::int64_t> ids(20'000);
+      std::iota(ids.begin(), ids.end(), 0);
+      std::vector<float> rows(ids.size() * kDim), dense(42);
+      for (std::uint64_t batch = 0; batch < 4; ++batch) {
+        const PullRequest request{
+            .own_batches = batch + 1, .rows = {{0, ids, rows}}, .dense = dense};
+        ASSERT_THAT(client->Announce(request), IsOk());
+        ASSERT_THAT(PushOnes(*client, 0, batch, ids), IsOk());
+        if (batch == 2) {  // somebody else asks meanwhile
+          std::vector<float> other(kDim);
+          ASSERT_THAT(client->Pull({.own_batches = 3, .rows = {{0, {ids.data(), 1}, other}}}),
+                      IsOk());
+          EXPECT_EQ(other.front(), -3.0F);
+        }
+        const auto pulled = client->Pull(request);
+        ASSERT_THAT(pulled, IsOk());
+        EXPECT_EQ(pulled->pushes, std::vector<std::uint64_t>(servers, batch + 1));
+        const auto expected = -static_cast<float>(batch + 1);
+        EXPECT_THAT(rows, ::testing::Each(expected));
+        EXPECT_THAT(dense, ::testing::Each(expected));
+      }
+    }
+  }
+}
+
 // Larger than a frame, and than what is asked for at once.
 TEST_F(ClientTest, MessagesOfAnyLengthPass) {
   StartServers(2);

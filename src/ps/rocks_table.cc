@@ -68,7 +68,7 @@ class RocksTable final : public StripedTable {
     Rows rows PACELINE_GUARDED_BY(mutex);
   };
 
-  Status ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) override;
+  Status ForRows(StripeGroups& ids, Access access, const UseRow& use) override;
   // From memory or disk; kNoRow when there is none.
   Result<RowStore::RowNumber> Load(Rows& rows, const Item& item);
   // Into memory with unspecified content, after making room.
@@ -151,13 +151,12 @@ Result<RowStore::RowNumber> RocksTable::LoadOrMake(Rows& rows, const Item& item,
   return row;
 }
 
-Status RocksTable::ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) {
-  const StripeGroups groups(ids, stripes_.size());
+Status RocksTable::ForRows(StripeGroups& ids, Access access, const UseRow& use) {
   for (std::size_t i = 0; i < stripes_.size(); ++i) {
-    if (groups.Of(i).empty()) continue;
+    if (ids.Of(i).empty()) continue;
     Stripe& stripe = *stripes_[i];
     MutexLock lock(stripe.mutex);
-    for (const Item& item : groups.Of(i)) {
+    for (const Item& item : ids.Of(i)) {
       PACELINE_ASSIGN(const RowStore::RowNumber number, LoadOrMake(stripe.rows, item, access));
       if (number == RowStore::kNoRow) {
         use(item, nullptr);
@@ -185,7 +184,7 @@ Result<bool> RocksTable::EraseRow(Rows& rows, const Item& item) {
 }
 
 Result<std::uint64_t> RocksTable::Erase(std::span<const std::int64_t> ids) {
-  const StripeGroups groups(ids, stripes_.size());
+  StripeGroups groups = Group(ids);
   std::uint64_t erased = 0;
   for (std::size_t i = 0; i < stripes_.size(); ++i) {
     if (groups.Of(i).empty()) continue;

@@ -62,6 +62,7 @@ bool RowStore::Erase(std::uint64_t hash, std::int64_t id) {
   free_record_ = row;
   CloseGap(at);
   --size_;
+  ++erasures_;
   return true;
 }
 
@@ -121,12 +122,15 @@ void RowStore::PrefetchRow(std::uint64_t hash) const {
   if (slots_.empty()) return;
   for (std::size_t at = HomeOf(hash); slots_[at] != kEmpty; at = After(at)) {
     if (!SameTag(hash, slots_[at])) continue;
-    // Even a row of 10 floats often lies on two cache lines.
-    const float* record = RecordOf(RowIn(slots_[at]));
-    __builtin_prefetch(record);
-    __builtin_prefetch(record + record_words_ - 1);
-    return;
+    return PrefetchNumber(RowIn(slots_[at]));
   }
+}
+
+void RowStore::PrefetchNumber(RowNumber row) const {
+  // Even a row of 10 floats often lies on two cache lines.
+  const float* record = RecordOf(row);
+  __builtin_prefetch(record);
+  __builtin_prefetch(record + record_words_ - 1);
 }
 
 std::vector<RowStore::RowNumber> RowStore::Rows() const {

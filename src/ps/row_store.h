@@ -49,11 +49,15 @@ class RowStore {
   // Start fetching what Find() will need: first the index for a handful of ids, then their rows.
   void PrefetchIndex(std::uint64_t hash) const;
   void PrefetchRow(std::uint64_t hash) const;
+  // The row alone, for who knows its number.
+  void PrefetchNumber(RowNumber row) const;
 
   // Every row, in the order of their numbers: without erasing, that in which they were inserted.
   std::vector<RowNumber> Rows() const;
 
   std::size_t size() const { return size_; }
+  // As long as it stays the same, so do the numbers of all rows.
+  std::uint64_t erasures() const { return erasures_; }
   // Numbers of rows are below it, also of those that were erased.
   RowNumber record_count() const { return used_records_; }
   std::size_t MemoryBytes() const;
@@ -95,6 +99,7 @@ class RowStore {
   RowNumber free_record_ = kNoRow;  // erased records form a list through their first word
   std::vector<std::uint32_t> slots_;
   std::size_t size_ = 0;
+  std::uint64_t erasures_ = 0;
 };
 
 }  // namespace paceline::ps

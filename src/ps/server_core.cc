@@ -214,15 +214,14 @@ bool ServerCore::Impl::IsDue(const PullRequest& request) const {
   return own_applied && progress_.version() >= request.min_version;
 }
 
-// Brings rows into the caches while the push is applied that a pull waits for.
-Status ServerCore::Impl::FetchRows(ServerValues& values, const PullRequest& request) const {
+// Looks for rows while the push is computed and applied that a pull waits for.
+Result<std::vector<SoughtRows>> ServerCore::Impl::SeekRows(ServerValues& values,
+                                                           const PullRequest& request) const {
   {
     const MutexLock lock(state_);
-    if (IsDue(request)) return {};
+    if (IsDue(request)) return std::vector<SoughtRows>();
   }
-  PullRequest rows = request;
-  rows.dense = {};
-  return values.Pull(rows);
+  return values.Prepare(request);
 }
 
 Status ServerCore::Impl::Await(const PullRequest& request, const std::function<bool()>& stopped) {
@@ -244,7 +243,7 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
     return Status::Error(Code::kInvalidArgument,
                          "a pull that waits for all trainers, and nobody knows how many");
   }
-  PACELINE_TRY(FetchRows(*values, request));
+  PACELINE_ASSIGN(std::vector<SoughtRows> sought, SeekRows(*values, request));
   PACELINE_TRY(Await(request, stopped));
   PullAnswer answer;
   {
@@ -254,7 +253,7 @@ Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
   }
   const bool repeats = Repeats(values->spec(), request, answer);
   const bool tells = copied && !repeats;  // what it is told does not change any more
-  PACELINE_TRY(values->Pull(request, [&](std::size_t floats) {
+  PACELINE_TRY(values->Pull(request, std::move(sought), [&](std::size_t floats) {
     if (tells) copied(answer, floats);
   }));
   if (repeats && !values->RestoreBefore(request.min_version, request)) {

@@ -63,7 +63,7 @@ class ServerCore::Impl {
       PACELINE_REQUIRES(writer_);
   // Whether nothing is missing that a pull waits for.
   bool IsDue(const PullRequest& request) const PACELINE_REQUIRES(state_);
-  Status FetchRows(ServerValues& values, const PullRequest& request) const;
+  Result<std::vector<SoughtRows>> SeekRows(ServerValues& values, const PullRequest& request) const;
   Status Await(const PullRequest& request, const std::function<bool()>& stopped);
   std::uint64_t AppliedPushes() const PACELINE_REQUIRES(state_) {
     return progress_.pushes() - waiting_pushes_;

@@ -147,16 +147,22 @@ Status ServerLink::CheckNothingLost(const Opened& opened, bool had_values,
 Status ServerLink::Ask(MessageKind kind, std::span<const std::byte> request) {
   asked_ = kind;
   asked_bytes_ = request.size();
-  asked_again_.resize((request.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
-  std::ranges::copy(request, std::as_writable_bytes(std::span(asked_again_)).begin());
+  auto copy = std::make_shared<MessageBytes>((request.size() + sizeof(std::uint64_t) - 1) /
+                                             sizeof(std::uint64_t));
+  std::ranges::copy(request, std::as_writable_bytes(std::span(*copy)).begin());
+  asked_again_ = std::move(copy);
   if (unanswered_) {  // what comes next on this connection answers something else
     PACELINE_ASSIGN(Opened opened, Open(MemoryUse::kToTrainer));
     UseForRequests(std::move(opened));
   }
   unanswered_ = true;
-  Status sent = requests_->Send(kind, request, steady_clock::now() + options_.away);
-  if (sent.ok() || !MayComeBack(sent)) return sent;
-  return ReopenAndAsk();
+  SendAsked();
+  return {};
+}
+
+// Whether it arrives is seen by Await().
+void ServerLink::SendAsked() {
+  requests_->SendKept(asked_, asked_again_, AsBytes(*asked_again_).first(asked_bytes_));
 }
 
 Status ServerLink::ReopenAndAsk() {
@@ -164,8 +170,8 @@ Status ServerLink::ReopenAndAsk() {
   PACELINE_ASSIGN(Opened opened, Open(MemoryUse::kToTrainer));
   UseForRequests(std::move(opened));
   PACELINE_LOG(Info, "{} is back", options_.name);
-  return requests_->Send(asked_, AsBytes(asked_again_).first(asked_bytes_),
-                         steady_clock::now() + options_.away);
+  SendAsked();
+  return {};
 }
 
 Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>& use,
@@ -181,9 +187,8 @@ Status ServerLink::Await(const std::function<Status(std::span<const std::byte>)>
         unanswered_ = false;
         return Status::Error(Code::kAborted, "a pull was called off").Wrap(options_.name);
       }
-      status = requests_->Send(asked_, AsBytes(asked_again_).first(asked_bytes_),
-                               steady_clock::now() + options_.away);
-      if (status.ok()) continue;
+      SendAsked();
+      continue;
     }
     if (status.ok()) {
       unanswered_ = false;

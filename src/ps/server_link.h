@@ -20,6 +20,7 @@
 #include "net/secret.h"
 #include "ps/channel.h"
 #include "ps/memory_offer.h"
+#include "ps/message_pool.h"
 #include "ps/push_message.h"
 #include "ps/push_space.h"
 #include "ps/shared_floats.h"
@@ -60,7 +61,8 @@ class ServerLink {
   const FloatsReader* values() const { return values_ ? &*values_ : nullptr; }
 
   // Sends a request, to be followed by one Await(): requests to several servers run beside each
-  // other. `use` gets the answer's payload.
+  // other. Does not wait until it is sent, so whoever asks may compute before it wants the answer.
+  // `use` gets the answer's payload.
   Status Ask(MessageKind kind, std::span<const std::byte> request);
   // `arrival` sees it arrive; more than once if the server goes away meanwhile.
   Status Await(const std::function<Status(std::span<const std::byte>)>& use,
@@ -115,6 +117,7 @@ class ServerLink {
   std::size_t MemoryBytes(MemoryUse use) const;
   Status CheckNothingLost(const Opened& opened, bool had_values, Deadline deadline);
   Status ReopenAndAsk();
+  void SendAsked();
   void RunPushes(const std::stop_token& stop);
   void SendPushes(Channel& channel, const std::stop_token& stop);
   void ReceiveAcks(Channel& channel);
@@ -140,7 +143,7 @@ class ServerLink {
   std::shared_ptr<Channel> requests_;
   std::optional<FloatsReader> values_;
   MessageKind asked_ = MessageKind::kPull;
-  MessageBytes asked_again_;  // what to send when the server comes back
+  SharedMessage asked_again_;  // what to send when the server comes back
   std::size_t asked_bytes_ = 0;
   bool unanswered_ = false;  // nobody has taken the answer
 

@@ -1,7 +1,6 @@
 #include "ps/server_values.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -30,22 +29,11 @@ Status CheckFinite(std::span<const float> values, const std::string& whose) {
                        fmt::format("a push with a number that is not finite: {}", whose));
 }
 
-// Places of ids in an open hash table: one pass instead of sorting them.
-bool EachOnce(std::span<const std::int64_t> ids) {
-  const auto bits = static_cast<int>(std::bit_width(2 * ids.size()));
-  std::vector<std::uint32_t> slots(std::size_t{1} << bits);  // places + 1; 0: free
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    // Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio.
-    const std::uint64_t hash = static_cast<std::uint64_t>(ids[i]) * 0x9E3779B97F4A7C15U;
-    for (std::size_t slot = hash >> (64 - bits);; slot = (slot + 1) & (slots.size() - 1)) {
-      if (slots[slot] == 0) {
-        slots[slot] = static_cast<std::uint32_t>(i + 1);
-        break;
-      }
-      if (ids[slots[slot] - 1] == ids[i]) return false;
-    }
-  }
-  return true;
+// Of each trainer the pull whose push is to come, and one that was asked for ahead of that push.
+std::size_t MostSought(const JobSpec& spec) {
+  constexpr std::uint64_t kMostTrainers = 8;
+  const std::uint64_t trainers = std::clamp<std::uint64_t>(spec.trainers, 1, kMostTrainers);
+  return static_cast<std::size_t>(2 * trainers * spec.tables.size());
 }
 
 std::uint32_t TickOf(std::uint64_t round) {
@@ -74,6 +62,7 @@ ServerValues::ServerValues(const JobSpec& spec, const ServerValuesOptions& optio
     : spec_(spec),
       options_(options),
       dense_(spec, DensePiecesOf(spec, options.servers, options.index)),
+      sought_(MostSought(spec)),
       evicted_(spec.tables.size()) {}
 
 Result<std::unique_ptr<ServerValues>> ServerValues::Open(const JobSpec& spec,
@@ -97,6 +86,7 @@ Status ServerValues::CheckTable(std::uint32_t table) const {
 }
 
 Status ServerValues::CheckIds(std::uint32_t table, std::span<const std::int64_t> ids) const {
+  if (options_.servers == 1) return {};  // it keeps them all
   for (const std::int64_t id : ids) {
     const std::uint32_t server = algo::ServerOf(id, options_.servers);
     if (server != options_.index) {
@@ -115,7 +105,9 @@ Status ServerValues::CheckPart(const TablePart& part) const {
         fmt::format("{}: rows of {} floats instead of {}", NameOf(part.table), part.dim, dim));
   }
   PACELINE_TRY(CheckIds(part.table, part.ids));
-  if (!EachOnce(part.ids)) return Protocol(NameOf(part.table) + ": an id comes twice in one push");
+  if (!sought_.KnowsEachOnce(part.table, part.ids) && !EachOnce(part.ids)) {
+    return Protocol(NameOf(part.table) + ": an id comes twice in one push");
+  }
   return CheckFinite(part.values, NameOf(part.table));
 }
 
@@ -244,7 +236,9 @@ Status ServerValues::Evict(std::uint64_t round, const Removed& removed) {
 Status ServerValues::ApplyPart(const Push& push, const TablePart& part, std::span<float> before) {
   Table& table = *tables_[part.table];
   if (!push.deltas) {
-    return table.PushKeeping(part.ids, part.values,
+    const auto sought = sought_.Take(part.table, part.ids);
+    StripeGroups groups = sought ? std::move(sought->groups) : table.Group(part.ids);
+    return table.PushKeeping(groups, part.values,
                              push.learning_rate * spec_.tables[part.table].learning_rate_scale,
                              before);
   }
@@ -253,12 +247,42 @@ Status ServerValues::ApplyPart(const Push& push, const TablePart& part, std::spa
   return table.Add(part.ids, shares);
 }
 
-Status ServerValues::Pull(const PullRequest& request,
-                          const std::function<void(std::size_t)>& copied) {
+Result<std::vector<SoughtRows>> ServerValues::Seek(const PullRequest& request) const {
+  std::vector<SoughtRows> sought;
+  sought.reserve(request.rows.size());
   for (const RowsWanted& wanted : request.rows) {
     PACELINE_TRY(CheckTable(wanted.table));
     PACELINE_TRY(CheckIds(wanted.table, wanted.ids));
-    PACELINE_TRY(tables_[wanted.table]->Pull(wanted.ids, wanted.out));
+    sought.push_back({.table = wanted.table,
+                      .ids = {wanted.ids.begin(), wanted.ids.end()},
+                      .groups = tables_[wanted.table]->Group(wanted.ids)});
+  }
+  return sought;
+}
+
+Status ServerValues::PullRows(const PullRequest& request, std::span<SoughtRows> sought) {
+  for (std::size_t i = 0; i < sought.size(); ++i) {
+    const RowsWanted& wanted = request.rows[i];
+    PACELINE_TRY(tables_[wanted.table]->Pull(sought[i].groups, wanted.out));
+  }
+  return {};
+}
+
+Result<std::vector<SoughtRows>> ServerValues::Prepare(const PullRequest& request) {
+  PACELINE_ASSIGN(std::vector<SoughtRows> sought, Seek(request));
+  PACELINE_TRY(PullRows(request, sought));
+  for (SoughtRows& rows : sought) rows.is_each_once = EachOnce(rows.ids);
+  return sought;
+}
+
+Status ServerValues::Pull(const PullRequest& request, std::vector<SoughtRows> sought,
+                          const std::function<void(std::size_t)>& copied) {
+  if (sought.size() != request.rows.size()) {
+    PACELINE_ASSIGN(sought, Seek(request));
+  }
+  PACELINE_TRY(PullRows(request, sought));
+  if (request.touch == Touch::kTrain) {
+    for (SoughtRows& rows : sought) sought_.Keep(std::move(rows));
   }
   if (request.dense.empty()) return {};
   if (request.dense.size() != dense_.floats()) {

@@ -14,6 +14,7 @@
 #include "ps/change_recorder.h"
 #include "ps/dense_store.h"
 #include "ps/job_spec.h"
+#include "ps/sought_rows.h"
 #include "ps/store.h"
 #include "ps/sync_rounds.h"
 #include "ps/table.h"
@@ -55,9 +56,12 @@ class ServerValues {
   // then, although one of them has all pushes and is further.
   Status ApplyRound(std::uint64_t round, const PushSum& sum);
 
-  // Fills what `request` asks for and does not wait. Dense floats come last; `copied`, if there is
-  // one, is told how many are there.
-  Status Pull(const PullRequest& request, const std::function<void(std::size_t)>& copied = nullptr);
+  // For a pull that is answered later: looks for its rows and brings them into the caches.
+  Result<std::vector<SoughtRows>> Prepare(const PullRequest& request);
+  // Fills what `request` asks for and does not wait. `sought`: what Prepare() has found, or
+  // nothing. Dense floats come last; `copied`, if there is one, is told how many are there.
+  Status Pull(const PullRequest& request, std::vector<SoughtRows> sought = {},
+              const std::function<void(std::size_t)>& copied = nullptr);
 
   // Whether a pull of dense floats is remembered, for delays to be compensated.
   bool KeepsPulled(const PullRequest& request) const;
@@ -92,11 +96,16 @@ class ServerValues {
   void SetTicks(std::uint64_t round);
   Status Evict(std::uint64_t round, const Removed& removed);
 
+  // By RowsWanted; whether ids come twice is not looked at.
+  Result<std::vector<SoughtRows>> Seek(const PullRequest& request) const;
+  Status PullRows(const PullRequest& request, std::span<SoughtRows> sought);
+
   const JobSpec spec_;
   const ServerValuesOptions options_;
   std::vector<std::unique_ptr<Table>> tables_;
   DenseStore dense_;
   ChangeRecorder changes_;
+  RecentlySought sought_;
   std::optional<std::uint64_t> evicted_round_;  // the last that Evict() was called with
   mutable Mutex evicted_mutex_;
   std::vector<std::uint64_t> evicted_ PACELINE_GUARDED_BY(evicted_mutex_);  // by table

@@ -14,8 +14,16 @@ namespace {
 constexpr std::size_t kFetched = 32;
 
 void Prefetch(const RowStore& store, std::span<const StripeGroups::Item> items) {
-  for (const StripeGroups::Item& item : items) store.PrefetchIndex(item.hash);
-  for (const StripeGroups::Item& item : items) store.PrefetchRow(item.hash);
+  for (const StripeGroups::Item& item : items) {
+    if (item.row == RowStore::kNoRow) {
+      store.PrefetchIndex(item.hash);
+    } else {
+      store.PrefetchNumber(item.row);
+    }
+  }
+  for (const StripeGroups::Item& item : items) {
+    if (item.row == RowStore::kNoRow) store.PrefetchRow(item.hash);
+  }
 }
 
 Status FullStripe() {
@@ -33,24 +41,25 @@ SparseTable::SparseTable(const TableOptions& options) : StripedTable(options) {
   }
 }
 
-Status SparseTable::ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) {
-  const StripeGroups groups(ids, stripes_.size());
+Status SparseTable::ForRows(StripeGroups& ids, Access access, const UseRow& use) {
   for (std::size_t i = 0; i < stripes_.size(); ++i) {
-    if (groups.Of(i).empty()) continue;
+    if (ids.Of(i).empty()) continue;
     Stripe& stripe = *stripes_[i];
     MutexLock lock(stripe.mutex);
-    PACELINE_TRY(ForRowsOfStripe(stripe.rows, groups.Of(i), access, use));
+    ids.ForgetErased(i, stripe.rows.store.erasures());
+    PACELINE_TRY(ForRowsOfStripe(stripe.rows, ids.Of(i), access, use));
   }
   return {};
 }
 
-Status SparseTable::ForRowsOfStripe(Rows& rows, std::span<const Item> items, Access access,
+Status SparseTable::ForRowsOfStripe(Rows& rows, std::span<Item> items, Access access,
                                     const UseRow& use) {
   RowStore& store = rows.store;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i % kFetched == 0) Prefetch(store, items.subspan(i, std::min(kFetched, items.size() - i)));
-    const Item& item = items[i];
-    RowStore::RowNumber number = store.Find(item.hash, item.id);
+    Item& item = items[i];
+    RowStore::RowNumber number =
+        item.row == RowStore::kNoRow ? store.Find(item.hash, item.id) : item.row;
     if (number == RowStore::kNoRow) {
       if (!Admitted(item, access)) {
         use(item, nullptr);
@@ -61,6 +70,7 @@ Status SparseTable::ForRowsOfStripe(Rows& rows, std::span<const Item> items, Acc
       if (rows.old) rows.old->Inserted(number);
       format().Initialise(item.id, store.Floats(number));
     }
+    item.row = number;
     if (access == Access::kChange) {
       if (rows.old) rows.old->BeforeChange(store, number);
       format().SetTick(tick(), store.Floats(number));
@@ -79,7 +89,7 @@ bool SparseTable::EraseRow(Rows& rows, std::uint64_t hash, std::int64_t id) {
 }
 
 Result<std::uint64_t> SparseTable::Erase(std::span<const std::int64_t> ids) {
-  const StripeGroups groups(ids, stripes_.size());
+  StripeGroups groups = Group(ids);
   std::uint64_t erased = 0;
   for (std::size_t i = 0; i < stripes_.size(); ++i) {
     if (groups.Of(i).empty()) continue;

@@ -57,8 +57,8 @@ class SparseTable final : public StripedTable {
 
   static bool EraseRow(Rows& rows, std::uint64_t hash, std::int64_t id);
   Status Visit(const Copied& copied, const RowVisitor& visit) const;
-  Status ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) override;
-  Status ForRowsOfStripe(Rows& rows, std::span<const Item> items, Access access, const UseRow& use);
+  Status ForRows(StripeGroups& ids, Access access, const UseRow& use) override;
+  Status ForRowsOfStripe(Rows& rows, std::span<Item> items, Access access, const UseRow& use);
   Result<std::uint64_t> EvictRows(std::uint32_t tick, const RowVisitor& removed) override;
 
   std::vector<std::unique_ptr<Stripe>> stripes_;

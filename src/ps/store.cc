@@ -28,6 +28,8 @@ class CollectedPush final : public OpenPush {
 
 }  // namespace
 
+Status Store::Announce(const PullRequest& /*request*/) { return {}; }
+
 Result<PullAnswer> Store::PullArriving(const PullRequest& request, const TakeDense& take) {
   PACELINE_ASSIGN(PullAnswer answer, Pull(request));
   take(0, request.dense);

@@ -80,6 +80,10 @@ class Store {
   // Batches of this lease that are applied everywhere: where its holder may begin.
   virtual Result<std::uint64_t> NextBatch(std::uint64_t lease) = 0;
 
+  // Tells of a pull that comes once this trainer has pushed, so that servers look for its rows
+  // meanwhile. It is answered as without: not before what it waits for has happened. A hint: the
+  // caller keeps the request's memory as it is until its next call, but may pull something else.
+  virtual Status Announce(const PullRequest& request);
   virtual Result<PullAnswer> Pull(const PullRequest& request) = 0;
 
   // The same, but the dense floats are handed over as they arrive, each once and those at the end

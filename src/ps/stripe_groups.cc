@@ -1,7 +1,5 @@
 #include "ps/stripe_groups.h"
 
-#include "ps/row_store.h"
-
 namespace paceline::ps {
 
 std::size_t StripeOf(std::uint64_t hash, std::size_t stripes) {
@@ -9,7 +7,7 @@ std::size_t StripeOf(std::uint64_t hash, std::size_t stripes) {
 }
 
 StripeGroups::StripeGroups(std::span<const std::int64_t> ids, std::size_t stripes)
-    : begins_(stripes + 1), items_(ids.size()) {
+    : begins_(stripes + 1), items_(ids.size()), erasures_(stripes) {
   std::vector<std::size_t> next(stripes);
   for (const std::int64_t id : ids) ++next[StripeOf(HashId(id), stripes)];
   for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
@@ -18,8 +16,15 @@ StripeGroups::StripeGroups(std::span<const std::int64_t> ids, std::size_t stripe
   }
   for (std::size_t position = 0; position < ids.size(); ++position) {
     const std::uint64_t hash = HashId(ids[position]);
-    items_[next[StripeOf(hash, stripes)]++] = {hash, ids[position], position};
+    items_[next[StripeOf(hash, stripes)]++] = {hash, ids[position],
+                                               static_cast<std::uint32_t>(position)};
   }
+}
+
+void StripeGroups::ForgetErased(std::size_t stripe, std::uint64_t erasures) {
+  if (erasures_[stripe] == erasures) return;
+  for (Item& item : Of(stripe)) item.row = RowStore::kNoRow;
+  erasures_[stripe] = erasures;
 }
 
 }  // namespace paceline::ps

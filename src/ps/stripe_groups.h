@@ -5,29 +5,38 @@
 #include <span>
 #include <vector>
 
+#include "ps/row_store.h"
+
 namespace paceline::ps {
 
-// The ids of one call, grouped by the stripe of a table that keeps them, so that each stripe is
-// locked once. Immutable.
+// Ids, grouped by the stripe of a table that keeps them, so that each stripe is locked once, and
+// where that table has found their rows: it does not look again when it is called with them again.
+// Thread-compatible.
 class StripeGroups {
  public:
   struct Item {
     std::uint64_t hash;  // HashId(id)
     std::int64_t id;
-    std::size_t position;  // in the call
+    std::uint32_t position;                      // among the ids
+    RowStore::RowNumber row = RowStore::kNoRow;  // of the stripe's RowStore; kNoRow: not known
   };
 
   // `stripes` is a power of two, at most kMaxStripes.
   StripeGroups(std::span<const std::int64_t> ids, std::size_t stripes);
 
-  // In the order of the call.
-  std::span<const Item> Of(std::size_t stripe) const {
+  // In their order.
+  std::span<Item> Of(std::size_t stripe) {
     return std::span(items_).subspan(begins_[stripe], begins_[stripe + 1] - begins_[stripe]);
   }
+  std::size_t size() const { return items_.size(); }
+
+  // Forgets the rows of a stripe unless they were found after as many erasures as now.
+  void ForgetErased(std::size_t stripe, std::uint64_t erasures);
 
  private:
   std::vector<std::size_t> begins_;
   std::vector<Item> items_;
+  std::vector<std::uint64_t> erasures_;  // by stripe
 };
 
 // Their number comes from bits of the hash that RowStore leaves alone.

@@ -5,14 +5,14 @@
 namespace paceline::ps {
 
 StripedTable::StripedTable(const TableOptions& options)
-    : format_(options), admission_(options.admission) {
+    : format_(options), stripe_count_(options.stripes), admission_(options.admission) {
   if (admission_.rule != AdmissionRule::kAfterTouches) return;
   for (std::size_t i = 0; i < options.stripes; ++i) {
     counters_.push_back(std::make_unique<Counter>());
   }
 }
 
-Status StripedTable::Pull(std::span<const std::int64_t> ids, std::span<float> out) {
+Status StripedTable::Pull(StripeGroups& ids, std::span<float> out) {
   PACELINE_TRY(format_.CheckLength(ids.size(), out.size()));
   return ForRows(ids, Access::kRead,
                  [&](const Item& item, float* row) { CopyValues(item, row, out); });
@@ -27,9 +27,8 @@ void StripedTable::CopyValues(const Item& item, float* row, std::span<float> out
   }
 }
 
-Status StripedTable::PushKeeping(std::span<const std::int64_t> ids,
-                                 std::span<const float> gradients, float learning_rate,
-                                 std::span<float> before) {
+Status StripedTable::PushKeeping(StripeGroups& ids, std::span<const float> gradients,
+                                 float learning_rate, std::span<float> before) {
   PACELINE_TRY(format_.CheckLength(ids.size(), gradients.size()));
   if (!before.empty()) PACELINE_TRY(format_.CheckLength(ids.size(), before.size()));
   return ForRows(ids, Access::kChange, [&](const Item& item, float* row) {
@@ -42,7 +41,8 @@ Status StripedTable::PushKeeping(std::span<const std::int64_t> ids,
 
 Status StripedTable::Add(std::span<const std::int64_t> ids, std::span<const float> deltas) {
   PACELINE_TRY(format_.CheckLength(ids.size(), deltas.size()));
-  return ForRows(ids, Access::kChange, [&](const Item& item, float* row) {
+  StripeGroups groups = Group(ids);
+  return ForRows(groups, Access::kChange, [&](const Item& item, float* row) {
     if (row == nullptr) return;
     format_.Add(deltas.subspan(item.position * format_.dim(), format_.dim()), row);
   });

@@ -20,9 +20,11 @@ namespace paceline::ps {
 // done to a row, and which ids get one. Thread-safe. Where rows lie is the derived class's.
 class StripedTable : public Table {
  public:
-  Status Pull(std::span<const std::int64_t> ids, std::span<float> out) final;
-  Status PushKeeping(std::span<const std::int64_t> ids, std::span<const float> gradients,
-                     float learning_rate, std::span<float> before) final;
+  using Table::Pull, Table::PushKeeping;
+  StripeGroups Group(std::span<const std::int64_t> ids) const final { return {ids, stripe_count_}; }
+  Status Pull(StripeGroups& ids, std::span<float> out) final;
+  Status PushKeeping(StripeGroups& ids, std::span<const float> gradients, float learning_rate,
+                     std::span<float> before) final;
   Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) final;
   void SetTick(std::uint32_t tick) final { tick_.store(tick, std::memory_order_relaxed); }
   Result<std::uint64_t> EvictUntouchedSince(std::uint32_t tick, const RowVisitor& removed) final;
@@ -43,7 +45,7 @@ class StripedTable : public Table {
   explicit StripedTable(const TableOptions& options);
 
   // Calls `use` for each id; each stripe is locked at most once. kChange sets the tick.
-  virtual Status ForRows(std::span<const std::int64_t> ids, Access access, const UseRow& use) = 0;
+  virtual Status ForRows(StripeGroups& ids, Access access, const UseRow& use) = 0;
 
   // Of rows alone.
   virtual Result<std::uint64_t> EvictRows(std::uint32_t tick, const RowVisitor& removed) = 0;
@@ -61,6 +63,7 @@ class StripedTable : public Table {
   void CopyValues(const Item& item, float* row, std::span<float> out) const;
 
   const RowFormat format_;
+  const std::size_t stripe_count_;
   const AdmissionOptions admission_;
   // Of the stripe with the same number. A lock of their own, since stripes are the derived class's.
   struct Counter {

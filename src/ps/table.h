@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "ps/row_optimizer.h"
+#include "ps/stripe_groups.h"
 #include "ps/touch_counter.h"
 
 namespace paceline::ps {
@@ -95,8 +96,15 @@ class Table {
  public:
   virtual ~Table() = default;
 
+  // For calls below that take ids of this table several times.
+  virtual StripeGroups Group(std::span<const std::int64_t> ids) const = 0;
+
   // Copies the values of ids[i] to out[i * dim].
-  virtual Status Pull(std::span<const std::int64_t> ids, std::span<float> out) = 0;
+  virtual Status Pull(StripeGroups& ids, std::span<float> out) = 0;
+  Status Pull(std::span<const std::int64_t> ids, std::span<float> out) {
+    StripeGroups groups = Group(ids);
+    return Pull(groups, out);
+  }
 
   // Applies gradients[i * dim] to the row of ids[i]. Each id comes once: the gradient of a step is
   // a sum, and two half updates are not one whole (Adam).
@@ -104,8 +112,13 @@ class Table {
               float learning_rate) {
     return PushKeeping(ids, gradients, learning_rate, {});
   }
+  Status PushKeeping(std::span<const std::int64_t> ids, std::span<const float> gradients,
+                     float learning_rate, std::span<float> before) {
+    StripeGroups groups = Group(ids);
+    return PushKeeping(groups, gradients, learning_rate, before);
+  }
   // The same; before[i * dim] gets what Pull() would have given for ids[i], unless it is empty.
-  virtual Status PushKeeping(std::span<const std::int64_t> ids, std::span<const float> gradients,
+  virtual Status PushKeeping(StripeGroups& ids, std::span<const float> gradients,
                              float learning_rate, std::span<float> before) = 0;
 
   // Adds deltas[i * dim] to the values of ids[i] and leaves the optimiser's state alone.
