@@ -42,6 +42,13 @@ class Engine {
   // asks for the same sizes in the same order. Any other memory works too.
   virtual Result<std::span<float>> Allocate(std::size_t floats) = 0;
 
+  // Zeroed memory that all ranks have in common: what one writes before an operation of the group
+  // the others see after it. Lives as long as the engine. Empty where there is none: ranks on
+  // several hosts, other engines, or more than the engine was made for. A collective operation.
+  virtual Result<std::span<float>> AllocateCommon(std::size_t /*floats*/) {
+    return std::span<float>();
+  }
+
   // `parts[i]` holds the sum over the shards of layout().NodesOf(rank())[i]; all of one length.
   // Afterwards parts[0] holds the sum over all shards, the same bits on every rank; the other
   // parts are undefined.

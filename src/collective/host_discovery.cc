@@ -75,7 +75,8 @@ class Discovery {
   }
 
   LocalGroup::Options GroupOptions(const std::vector<Rank>& ranks, Rank self) const {
-    LocalGroup::Options group{.region_bytes = options_.region_bytes};
+    LocalGroup::Options group{.region_bytes = options_.region_bytes,
+                              .common_bytes = options_.common_bytes};
     for (const Rank rank : ranks) {
       if (rank == self) group.index = group.ranks.size();
       group.ranks.push_back(rank.value());

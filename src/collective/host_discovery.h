@@ -22,6 +22,7 @@ struct Hosts {
 struct HostOptions {
   bool shared_memory = true;
   std::size_t region_bytes = 0;  // for each rank
+  std::size_t common_bytes = 0;  // for all ranks of a host together
   std::chrono::steady_clock::time_point deadline;
 };
 

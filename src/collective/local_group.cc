@@ -67,7 +67,8 @@ LocalGroup::LocalGroup(net::SharedMemory memory, const Options& options)
 }
 
 std::size_t LocalGroup::MemoryBytes(const Options& options) {
-  return kPage + options.size() * (RoundUp(sizeof(Control)) + RoundUp(options.region_bytes));
+  return kPage + options.size() * (RoundUp(sizeof(Control)) + RoundUp(options.region_bytes)) +
+         RoundUp(options.common_bytes);
 }
 
 LocalGroup::Control& LocalGroup::ControlOf(std::size_t index) const {

@@ -34,6 +34,7 @@ class LocalGroup {
     std::vector<std::uint64_t> ranks;  // of this host, for messages
     std::size_t index = 0;             // of this one among them
     std::size_t region_bytes = 0;
+    std::size_t common_bytes = 0;  // once, for all ranks
     // Turns of the waiting loop before a rank sleeps; 0 when there are more ranks than cores.
     int spins = 0;
 
@@ -51,6 +52,9 @@ class LocalGroup {
   // Offset of a rank's region, a multiple of 4096.
   std::uint64_t RegionOffset(std::size_t index) const;
   std::size_t region_bytes() const { return options_.region_bytes; }
+  // What belongs to no rank: behind all regions.
+  std::uint64_t CommonOffset() const { return RegionOffset(options_.size()); }
+  std::size_t common_bytes() const { return options_.common_bytes; }
   std::byte* At(std::uint64_t offset) const { return memory_.bytes().data() + offset; }
   // The offset of memory inside this group's memory, or nothing.
   std::optional<std::uint64_t> OffsetOf(const void* memory, std::size_t bytes) const;

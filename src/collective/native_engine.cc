@@ -70,6 +70,7 @@ class NativeEngine final : public Engine {
   Status failure() const override { return failure_->Get(); }
   bool MovesDataBesideComputation() const override { return !OneHost(); }
   Result<std::span<float>> Allocate(std::size_t floats) override;
+  Result<std::span<float>> AllocateCommon(std::size_t floats) override;
   Status AllReduce(std::span<const std::span<float>> parts) override;
   Status ReduceScatter(std::span<const std::span<float>> parts) override;
   Status AllGather(std::span<std::byte> blocks) override;
@@ -117,7 +118,7 @@ class NativeEngine final : public Engine {
 
   std::uint64_t operation_ = 0;
   Deadline deadline_;
-  std::size_t allocated_ = kReservedBytes;
+  std::size_t allocated_ = kReservedBytes, common_allocated_ = 0;
   std::vector<std::span<float>> own_;  // what Allocate() gave without shared memory
   FloatArena heap_;                    // for ranks that share no memory
   std::shared_ptr<FailureState> failure_;
@@ -197,6 +198,16 @@ Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
     return own_.back();
   }
   const std::uint64_t at = local_->RegionOffset(local_index_) + offset;
+  return std::span(reinterpret_cast<float*>(local_->At(at)), floats);
+}
+
+Result<std::span<float>> NativeEngine::AllocateCommon(std::size_t floats) {
+  PACELINE_TRY(failure_->Get());
+  if (local_ == nullptr || !OneHost()) return std::span<float>();
+  const std::size_t bytes = (floats * sizeof(float) + kLine - 1) / kLine * kLine;
+  if (bytes > local_->common_bytes() - common_allocated_) return std::span<float>();
+  const std::uint64_t at =
+      local_->CommonOffset() + std::exchange(common_allocated_, common_allocated_ + bytes);
   return std::span(reinterpret_cast<float*>(local_->At(at)), floats);
 }
 
@@ -417,6 +428,7 @@ Result<std::unique_ptr<Engine>> MakeNativeEngine(net::Mesh& mesh, const NativeOp
       Hosts hosts,
       DiscoverHosts(mesh, {.shared_memory = options.shared_memory,
                            .region_bytes = kReservedBytes + options.arena_bytes,
+                           .common_bytes = options.common_bytes,
                            .deadline = std::chrono::steady_clock::now() + options.setup_timeout}));
   return std::unique_ptr<Engine>(std::make_unique<NativeEngine>(mesh, options, std::move(hosts)));
 }

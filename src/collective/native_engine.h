@@ -19,6 +19,7 @@ struct NativeOptions {
   bool shared_memory = true;
   // Shared memory that Allocate() can hand out on each rank. Costs address space until it is used.
   std::size_t arena_bytes = std::size_t{256} << 20;
+  std::size_t common_bytes = 0;  // likewise for AllocateCommon(), once for all ranks of a host
   std::size_t segment_bytes = std::size_t{256} << 10;  // that a host sends at a time
   algo::NetworkSpeed speed;
 };

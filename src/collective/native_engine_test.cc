@@ -218,6 +218,42 @@ TEST(NativeEngine, EverySurvivorNamesTheRankThatDied) {
   }
 }
 
+TEST(NativeEngine, WhatOneRankWritesIntoCommonMemoryAllOfItsHostSee) {
+  NativeGroupOptions options = Group(Spread::kOneHost, 3, 3);
+  options.engine.common_bytes = 48 * sizeof(float);
+  auto ranks = MakeNativeGroup(options);
+  OnAll(ranks, [](Engine& engine) {
+    const auto first = engine.AllocateCommon(17), second = engine.AllocateCommon(16);
+    ASSERT_THAT(first.status(), IsOk());
+    ASSERT_THAT(second.status(), IsOk());
+    ASSERT_EQ(first->size(), 17U);
+    ASSERT_EQ(second->size(), 16U);
+    EXPECT_TRUE(engine.AllocateCommon(1)->empty()) << "it is used up";
+    EXPECT_THAT(engine.Barrier(), IsOk());
+    const std::size_t mine = engine.rank().value();
+    (*first)[mine] = (*second)[mine] = static_cast<float>(mine + 1);
+    EXPECT_THAT(engine.Barrier(), IsOk());
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ((*first)[rank], static_cast<float>(rank + 1));
+      EXPECT_EQ((*second)[rank], static_cast<float>(rank + 1));
+    }
+    EXPECT_EQ((*first)[16], 0) << "not the same memory as the second";
+  });
+}
+
+TEST(NativeEngine, RanksOfSeveralHostsHaveNoCommonMemory) {
+  for (const Spread spread : {Spread::kNetworkOnly, Spread::kTwoHosts, Spread::kInterleaved}) {
+    NativeGroupOptions options = Group(spread, 3, 3);
+    options.engine.common_bytes = 64;
+    auto ranks = MakeNativeGroup(options);
+    OnAll(ranks, [&](Engine& engine) {
+      const auto common = engine.AllocateCommon(16);
+      ASSERT_THAT(common.status(), IsOk());
+      EXPECT_TRUE(common->empty()) << SpreadName(spread);
+    });
+  }
+}
+
 TEST(NativeEngine, ARankThatDoesNotComeIsNamedAtTheDeadline) {
   for (const Spread spread : {Spread::kOneHost, Spread::kNetworkOnly}) {
     NativeGroupOptions options = Group(spread, 3, 3);

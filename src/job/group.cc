@@ -219,7 +219,8 @@ Status Group::Parts::MakeEngine() {
                                                        .timeout = options.timeout,
                                                        .setup_timeout = options.join_timeout,
                                                        .shared_memory = options.shared_memory,
-                                                       .arena_bytes = options.arena_bytes}));
+                                                       .arena_bytes = options.arena_bytes,
+                                                       .common_bytes = options.common_bytes}));
   description = collective::DescribeNative(*engine);
   return {};
 }

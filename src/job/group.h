@@ -29,7 +29,8 @@ struct GroupOptions {
   std::string engine = "native";      // or gloo, mpi
   algo::ShardLayout layout = algo::ShardLayout::Even(1, 1);
   bool shared_memory = true;
-  std::size_t arena_bytes = 0;  // for Engine::Allocate
+  std::size_t arena_bytes = 0;   // for Engine::Allocate
+  std::size_t common_bytes = 0;  // for Engine::AllocateCommon
   std::chrono::milliseconds timeout{300'000};
   std::chrono::milliseconds join_timeout{60'000};
   std::string fingerprint;  // "key=value;...": must be equal on all ranks

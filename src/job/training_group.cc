@@ -18,15 +18,23 @@ std::string Fingerprint(const TrainConfig& config) {
   return text;
 }
 
+// Room for something laid out like the parameters, with the padding between tensors.
+std::size_t ParameterBytes(const model::ModelCard& card) {
+  constexpr std::size_t kSlack = std::size_t{4} << 20;
+  return static_cast<std::size_t>(card.ParameterCount()) * sizeof(float) * 5 / 4 + kSlack;
+}
+
 // Room for the gradients in shared memory: the parameters once for each part that a worker brings.
 std::size_t ArenaBytes(const model::ModelCard& card, const algo::ShardLayout& layout) {
-  constexpr std::size_t kSlack = std::size_t{4} << 20;
   std::size_t parts = 1;
   for (std::uint64_t rank = 0; rank < layout.world(); ++rank) {
     parts = std::max(parts, layout.NodesOf(Rank(rank)).size());
   }
-  return parts * (static_cast<std::size_t>(card.ParameterCount()) * sizeof(float) * 5 / 4 + kSlack);
+  return parts * ParameterBytes(card);
 }
+
+// Room for the parameters and what an optimiser keeps of each, at most two numbers.
+std::size_t CommonBytes(const model::ModelCard& card) { return 3 * ParameterBytes(card); }
 
 }  // namespace
 
@@ -45,6 +53,7 @@ Result<std::unique_ptr<Group>> JoinTrainingGroup(const TrainConfig& config,
                       .layout = layout,
                       .shared_memory = config.shared_memory != "off",
                       .arena_bytes = ArenaBytes(card, layout),
+                      .common_bytes = CommonBytes(card),
                       .timeout = config.CollectiveTimeout(),
                       .fingerprint = Fingerprint(config)});
 }

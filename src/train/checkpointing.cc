@@ -27,7 +27,7 @@ std::string StateName(const NamedRange& range, const Optimizer::State& state) {
 }
 
 std::span<float> StateRange(Optimizer::State& state, const NamedRange& range) {
-  return std::span(state.values).subspan(range.offset, range.count);
+  return state.values.subspan(range.offset, range.count);
 }
 
 // Calls body(file, name, shape, values) for every tensor of the state. Saving and loading walk the

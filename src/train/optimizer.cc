@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "algo/shard_layout.h"
+#include "base/check.h"
 #include "kernel/optimizer.h"
 #include "kernel/reduce.h"
 
@@ -78,7 +80,7 @@ Result<Optimizer> Optimizer::Make(const OptimizerOptions& options, FlatTensors& 
   }
   Optimizer optimizer(options, params);
   for (const std::string& name : StateNames(options)) {
-    optimizer.states_.push_back({name, std::vector<float>(params.All().size())});
+    optimizer.states_.push_back({name, optimizer.own_.emplace_back(params.All().size())});
   }
   for (const NamedRange& range : params.ranges()) {
     optimizer.decays_.push_back(options.decay.Decays(range.name, range.shape.size()));
@@ -89,26 +91,48 @@ Result<Optimizer> Optimizer::Make(const OptimizerOptions& options, FlatTensors& 
 Optimizer::Part Optimizer::PartOf(std::size_t offset, std::span<float> gradient) {
   Part part{params_->All().subspan(offset, gradient.size()), gradient, {}};
   for (State& state : states_) {
-    part.states.push_back(std::span(state.values).subspan(offset, gradient.size()));
+    part.states.push_back(state.values.subspan(offset, gradient.size()));
   }
   return part;
 }
 
-void Optimizer::Apply(double learning_rate, const GradientSpans& gradient) {
+void Optimizer::MoveTo(std::span<float> memory, FlatTensors::Values values) {
+  PACELINE_CHECK(memory.size() == StateFloats(), "room for this state");
+  for (State& state : states_) {
+    const std::span<float> place = memory.first(state.values.size());
+    if (values == FlatTensors::Values::kBring) std::ranges::copy(state.values, place.begin());
+    state.values = place;
+    memory = memory.subspan(place.size());
+  }
+  own_.clear();
+}
+
+void Optimizer::Apply(double learning_rate, const GradientSpans& gradient, Share share) {
   ++updates_;
+  const algo::Slice mine = algo::SliceOf(params_->All().size(), share.of, share.index);
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    if (options_.name == "lars") {
-      ApplyLars(i, gradient[i], learning_rate);
-    } else if (options_.name == "lamb") {
-      ApplyLamb(i, gradient[i], learning_rate);
-    } else {
-      const std::size_t offset = params_->ranges()[i].offset;
-      ForEachBlock(gradient[i].size(), [&](std::size_t, std::size_t begin, std::size_t count) {
-        ApplyPart(PartOf(offset + begin, gradient[i].subspan(begin, count)), learning_rate,
-                  DecayOf(i));
-      });
+    const std::size_t offset = params_->ranges()[i].offset;
+    if (options_.name == "lars" || options_.name == "lamb") {
+      if (offset < mine.begin || offset >= mine.end) continue;
+      options_.name == "lars" ? ApplyLars(i, gradient[i], learning_rate)
+                              : ApplyLamb(i, gradient[i], learning_rate);
+      continue;
+    }
+    const std::size_t begin = std::max(offset, mine.begin);
+    const std::size_t end = std::min(offset + gradient[i].size(), mine.end);
+    if (begin < end) {
+      ApplyElements(i, begin, gradient[i].subspan(begin - offset, end - begin), learning_rate);
     }
   }
+}
+
+// Of a tensor, those from `offset` of all parameters on.
+void Optimizer::ApplyElements(std::size_t tensor, std::size_t offset, std::span<float> gradient,
+                              double learning_rate) {
+  ForEachBlock(gradient.size(), [&](std::size_t, std::size_t begin, std::size_t count) {
+    ApplyPart(PartOf(offset + begin, gradient.subspan(begin, count)), learning_rate,
+              DecayOf(tensor));
+  });
 }
 
 void Optimizer::ApplyPart(const Part& part, double learning_rate, double weight_decay) const {

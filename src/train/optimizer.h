@@ -34,9 +34,15 @@ using GradientSpans = std::vector<std::span<float>>;
 class Optimizer {
  public:
   static Result<Optimizer> Make(const OptimizerOptions& options, FlatTensors& params);
+  Optimizer(Optimizer&&) = default;
+  Optimizer& operator=(Optimizer&&) = default;
 
+  // The part of all elements that one of several workers updates; of LARS and LAMB whole tensors.
+  struct Share {
+    std::size_t index = 0, of = 1;
+  };
   // The gradient's memory may be used up.
-  void Apply(double learning_rate, const GradientSpans& gradient);
+  void Apply(double learning_rate, const GradientSpans& gradient, Share share = {0, 1});
 
   // Updates applied so far; skipped steps do not count.
   std::uint64_t updates() const { return updates_; }
@@ -45,8 +51,12 @@ class Optimizer {
   // State by name ("mean", "variance"), for checkpoints.
   struct State {
     std::string name;
-    std::vector<float> values;
+    std::span<float> values;
   };
+  // Lays the state into `memory` of StateFloats(), which outlives this; FlatTensors::MoveTo().
+  std::size_t StateFloats() const { return states_.size() * params_->All().size(); }
+  void MoveTo(std::span<float> memory, FlatTensors::Values values);
+
   std::vector<State>& states() { return states_; }
   const std::vector<State>& states() const { return states_; }
 
@@ -59,6 +69,8 @@ class Optimizer {
     std::vector<std::span<float>> states;
   };
   Part PartOf(std::size_t offset, std::span<float> gradient);
+  void ApplyElements(std::size_t tensor, std::size_t offset, std::span<float> gradient,
+                     double learning_rate);
   void ApplyPart(const Part& part, double learning_rate, double weight_decay) const;
   void ApplyLars(std::size_t tensor, std::span<float> gradient, double learning_rate);
   void ApplyLamb(std::size_t tensor, std::span<float> gradient, double learning_rate);
@@ -66,7 +78,8 @@ class Optimizer {
 
   OptimizerOptions options_;
   FlatTensors* params_;
-  std::vector<bool> decays_;  // by tensor
+  std::vector<bool> decays_;             // by tensor
+  std::vector<std::vector<float>> own_;  // memory of the states, unless they were moved
   std::vector<State> states_;
   std::uint64_t updates_ = 0;
 };

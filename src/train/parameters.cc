@@ -28,13 +28,25 @@ FlatTensors::FlatTensors(const torch::OrderedDict<std::string, torch::Tensor>& t
   storage_ = torch::zeros({static_cast<std::int64_t>(total)});
   for (const NamedRange& range : ranges_) {
     torch::Tensor tensor = tensors[range.name];
-    torch::Tensor view = storage_
-                             .narrow(0, static_cast<std::int64_t>(range.offset),
-                                     static_cast<std::int64_t>(range.count))
-                             .view(range.shape);
+    const torch::Tensor view = ViewOf(range);
     view.copy_(tensor);
     tensor.set_data(view);
   }
+}
+
+torch::Tensor FlatTensors::ViewOf(const NamedRange& range) const {
+  return storage_
+      .narrow(0, static_cast<std::int64_t>(range.offset), static_cast<std::int64_t>(range.count))
+      .view(range.shape);
+}
+
+void FlatTensors::MoveTo(std::span<float> memory, std::span<torch::Tensor> tensors, Values values) {
+  PACELINE_CHECK(memory.size() == All().size() && tensors.size() == ranges_.size(),
+                 "room for these tensors");
+  const torch::NoGradGuard no_grad;
+  if (values == Values::kBring) std::ranges::copy(All(), memory.begin());
+  storage_ = torch::from_blob(memory.data(), {static_cast<std::int64_t>(memory.size())});
+  for (std::size_t i = 0; i < ranges_.size(); ++i) tensors[i].set_data(ViewOf(ranges_[i]));
 }
 
 FlatTensors FlatTensors::OfParameters(torch::nn::Module& module) {

@@ -28,6 +28,11 @@ class FlatTensors {
   static FlatTensors OfBuffers(torch::nn::Module& module);
 
   const std::vector<NamedRange>& ranges() const { return ranges_; }
+  // Lays everything into `memory`, as long as All(), which outlives this and the module. `tensors`
+  // are the module's, in its order. With kTake the values are those that are there already.
+  enum class Values { kBring, kTake };
+  void MoveTo(std::span<float> memory, std::span<torch::Tensor> tensors, Values values);
+
   std::span<float> All();
   std::span<const float> All() const;
   std::span<float> Of(const NamedRange& range) { return All().subspan(range.offset, range.count); }
@@ -43,6 +48,8 @@ class FlatTensors {
 
  private:
   explicit FlatTensors(const torch::OrderedDict<std::string, torch::Tensor>& tensors);
+
+  torch::Tensor ViewOf(const NamedRange& range) const;
 
   torch::Tensor storage_;
   std::vector<NamedRange> ranges_;

@@ -1,6 +1,7 @@
 // Optimisers, averages, loss scales and evaluation control, with a small model and real files.
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <limits>
 
@@ -29,15 +30,23 @@ using testing::TempDir;
 class TwoTensors {
  public:
   explicit TwoTensors(const OptimizerOptions& options) {
-    module_.register_parameter("weight", torch::zeros({3, 70'001}));
-    module_.register_parameter("bias", torch::zeros({5}));
+    tensors_ = {module_.register_parameter("weight", torch::zeros({3, 70'001})),
+                module_.register_parameter("bias", torch::zeros({5}))};
     params_.emplace(FlatTensors::OfParameters(module_));
     Fill(params_->Of(params_->ranges()[0]), 0);
     Fill(params_->Of(params_->ranges()[1]), 1);
     optimizer_.emplace(Optimizer::Make(options, *params_).value());
   }
 
-  void Step(std::uint64_t step) {
+  // Where all workers of a host have it.
+  std::size_t Floats() const { return params_->All().size() + optimizer_->StateFloats(); }
+  void MoveTo(std::span<float> memory, FlatTensors::Values values) {
+    const std::size_t floats = params_->All().size();
+    params_->MoveTo(memory.first(floats), tensors_, values);
+    optimizer_->MoveTo(memory.subspan(floats), values);
+  }
+
+  void Step(std::uint64_t step, Optimizer::Share share = {}) {
     std::vector<std::vector<float>> gradients;
     GradientSpans spans;
     for (const NamedRange& range : params_->ranges()) {
@@ -45,13 +54,16 @@ class TwoTensors {
       Fill(gradients.back(), 2 + step);
     }
     for (std::vector<float>& gradient : gradients) spans.emplace_back(gradient);
-    optimizer_->Apply(0.01, spans);
+    optimizer_->Apply(0.01, spans, share);
   }
 
   std::string After(std::uint64_t steps) {
     for (std::uint64_t step = 0; step < steps; ++step) Step(step);
-    return params_->Hash();
+    return Hash();
   }
+  std::string Hash() const { return params_->Hash(); }
+  // As the module's user sees it.
+  float FirstOf(std::size_t tensor) const { return tensors_[tensor].flatten()[0].item<float>(); }
 
   std::vector<float> Values(std::size_t tensor) const {
     const auto values = params_->Of(params_->ranges()[tensor]);
@@ -65,6 +77,7 @@ class TwoTensors {
 
  private:
   torch::nn::Module module_;
+  std::vector<torch::Tensor> tensors_;
   std::optional<FlatTensors> params_;
   std::optional<Optimizer> optimizer_;
 };
@@ -80,6 +93,27 @@ TEST(Optimizer, ThreadsDoNotChangeABit) {
     at::set_num_threads(3);
     EXPECT_EQ(TwoTensors(options).After(3), one) << name;
     at::set_num_threads(threads);
+  }
+}
+
+TEST(Optimizer, WorkersThatUpdateASliceEachOfCommonMemoryGetTheBitsOfOne) {
+  for (const char* name : kOptimizers) {
+    const OptimizerOptions options{.name = name, .momentum = 0.9, .weight_decay = 0.1};
+    for (const std::size_t workers : {1U, 2U, 3U}) {
+      std::deque<TwoTensors> all;
+      for (std::size_t w = 0; w < workers; ++w) all.emplace_back(options);
+      std::vector<float> common(all[0].Floats());
+      for (TwoTensors& one : all) {
+        const bool first = &one == &all.front();
+        one.MoveTo(common, first ? FlatTensors::Values::kBring : FlatTensors::Values::kTake);
+      }
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        for (std::size_t w = 0; w < workers; ++w) all[w].Step(step, {w, workers});
+      }
+      TwoTensors alone(options);
+      EXPECT_EQ(all.back().Hash(), alone.After(3)) << name << ", " << workers;
+      EXPECT_EQ(all.back().FirstOf(1), alone.FirstOf(1)) << name << ", " << workers;
+    }
   }
 }
 

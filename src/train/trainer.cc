@@ -54,7 +54,10 @@ Result<std::unique_ptr<Trainer>> Trainer::Create(BuiltModel model, const Trainer
     if (options.ema > 0) {
       trainer->average_.emplace(options.ema, trainer->params_, trainer->buffers_);
     }
-    if (!options.elastic) PACELINE_TRY(trainer->PrepareExchange());
+    if (!options.elastic) {
+      PACELINE_TRY(trainer->ShareState());
+      PACELINE_TRY(trainer->PrepareExchange());
+    }
     return trainer;
   });
 }
@@ -215,6 +218,7 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
     }
     if (options_.may_commit) PACELINE_TRY(options_.may_commit());
     outcome.applied = Apply(input.learning_rate, gradient, outcome);
+    if (outcome.applied) PACELINE_TRY(FinishUpdate());
     if (!learnt.empty()) UseOrder(std::move(learnt));
     return outcome;
   });
@@ -372,9 +376,17 @@ bool Trainer::Apply(double learning_rate, const GradientSpans& gradient, StepOut
     const auto factor = static_cast<float>(options_.clip_norm / outcome.gradient_norm);
     for (const std::span<float> part : gradient) kernel::Scale(part, factor);
   }
-  optimizer_->Apply(learning_rate, gradient);
-  if (average_) average_->Update(optimizer_->updates());
+  optimizer_->Apply(learning_rate, gradient, share_);
   return true;
+}
+
+Status Trainer::FinishUpdate() {
+  if (share_.of > 1) {  // nobody computes with parameters of which another slice is still old
+    const PhaseScope scope(clock_, phases_, Phase::kWait);
+    PACELINE_TRY(options_.engine->Barrier());
+  }
+  if (average_) average_->Update(optimizer_->updates());
+  return {};
 }
 
 }  // namespace paceline::train

@@ -85,7 +85,8 @@ class Trainer {
     bool stop = false;       // this worker was asked to stop
     bool view_ends = false;  // it was told that the group changes
   };
-  // After an error the state is as before the step.
+  // After an error the state is as before the step, except that of a group that keeps it once for
+  // all workers of a host: who died there may have left an update by half.
   Result<StepOutcome> RunStep(const StepInput& input, const NextBatch& next);
 
   // A step on these samples that changes nothing: what is slow for the first time is done
@@ -128,6 +129,7 @@ class Trainer {
   Trainer(BuiltModel model, const TrainerOptions& options, const Clock& clock);
 
   Status PrepareExchange();
+  Status ShareState();
   void InstallHooks();
   Result<StepOutcome> TryStep(const StepInput& input, const NextBatch& next);
   void OnGradient(std::size_t tensor);
@@ -146,6 +148,7 @@ class Trainer {
   void UseOrder(std::vector<std::uint64_t> order);
   double UnscaledNorm(const GradientSpans& gradient) const;
   bool Apply(double learning_rate, const GradientSpans& gradient, StepOutcome& outcome);
+  Status FinishUpdate();
 
   TrainerOptions options_;
   const Clock& clock_;
@@ -156,6 +159,7 @@ class Trainer {
   FlatTensors buffers_;
   std::vector<float> buffers_before_;  // the step: to undo it, and for each shard to start from
   std::optional<Optimizer> optimizer_;
+  Optimizer::Share share_;  // of the elements that this worker updates
   std::optional<ParameterAverage> average_;
   RemoteParameters* remote_ = nullptr;
   std::optional<collective::Queue> queue_;      // with a group beyond this host

@@ -1,4 +1,4 @@
-// The part of Trainer that copies, compares and hashes everything that a step changes.
+// The part of Trainer that places, copies, compares and hashes everything that a step changes.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -7,6 +7,25 @@
 #include "train/trainer.h"
 
 namespace paceline::train {
+
+// Workers of one host keep parameters and the optimiser's state once, and each updates a slice of
+// them. Not where workers may die and the others go on, which need a whole state, and not with an
+// average, which takes the parameters' place while the first worker evaluates.
+Status Trainer::ShareState() {
+  if (options_.engine == nullptr || options_.engine->world() == 1 || average_) return {};
+  collective::Engine& engine = *options_.engine;
+  const std::size_t floats = params_.All().size();
+  PACELINE_ASSIGN(const std::span<float> common,
+                  engine.AllocateCommon(floats + optimizer_->StateFloats()));
+  if (common.empty()) return {};
+  // All have the same values: one brings them.
+  const bool brings = engine.rank() == Rank(0);
+  const auto values = brings ? FlatTensors::Values::kBring : FlatTensors::Values::kTake;
+  params_.MoveTo(common.first(floats), parameters_, values);
+  optimizer_->MoveTo(common.subspan(floats), values);
+  share_ = {engine.rank().value(), engine.world()};
+  return engine.Barrier();
+}
 
 // Into a copy: until all of it is there, what this worker had stays valid.
 Status Trainer::Synchronize(Rank root) {
@@ -63,8 +82,7 @@ Trainer::StateHash Trainer::HashState() const {
   for (const NamedRange& range : buffers_.ranges()) add(range.name, buffers_.Of(range));
   for (const Optimizer::State& state : optimizer_->states()) {
     for (const NamedRange& range : params_.ranges()) {
-      add(range.name + "." + state.name,
-          std::span(state.values).subspan(range.offset, range.count));
+      add(range.name + "." + state.name, state.values.subspan(range.offset, range.count));
     }
   }
   if (average_) {
