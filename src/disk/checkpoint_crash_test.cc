@@ -202,8 +202,9 @@ class LyingFileSystem final : public FileSystem {
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     return base_.Create(path);
   }
-  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override {
-    return base_.OpenForAppend(path);
+  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path,
+                                                      ReadBack reads) override {
+    return base_.OpenForAppend(path, reads);
   }
   Status SyncDir(const std::string& path) override { return base_.SyncDir(path); }
   Status Rename(const std::string& from, const std::string& to) override {

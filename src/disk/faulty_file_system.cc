@@ -125,7 +125,6 @@ class FaultyFileSystem::File final : public WritableFile {
   Status Sync() override {
     return injector_.Run("fsync", path_, [&] { return base_->Sync(); });
   }
-  void ForgetSynced() override { base_->ForgetSynced(); }
   Status Close() override {
     return injector_.Run("close", path_, [&] { return base_->Close(); });
   }
@@ -150,9 +149,10 @@ Result<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std::string
   });
 }
 
-Result<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(const std::string& path) {
+Result<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(const std::string& path,
+                                                                      ReadBack reads) {
   return injector_->Run("open", path, [&]() -> Result<std::unique_ptr<WritableFile>> {
-    PACELINE_ASSIGN(auto file, base_.OpenForAppend(path));
+    PACELINE_ASSIGN(auto file, base_.OpenForAppend(path, reads));
     return std::unique_ptr<WritableFile>(new File(std::move(file), *injector_, path));
   });
 }

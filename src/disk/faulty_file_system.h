@@ -48,7 +48,8 @@ class FaultyFileSystem final : public FileSystem {
   std::uint64_t operations() const;  // started so far
 
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
-  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path,
+                                                      ReadBack reads) override;
   Status SyncDir(const std::string& path) override;
   Status Rename(const std::string& from, const std::string& to) override;
   Status MakeDir(const std::string& path) override;

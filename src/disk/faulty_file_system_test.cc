@@ -83,7 +83,7 @@ TEST(FaultyFileSystem, AppendingCountsLikeANewFile) {
   std::vector<std::string> seen;
   FaultyFileSystem fs(posix, *ParseFaultPlan("short-write=2:ENOSPC"),
                       [&](const std::string& operation) { seen.push_back(operation); });
-  auto file = fs.OpenForAppend(dir / "f");
+  auto file = fs.OpenForAppend(dir / "f", ReadBack::kSoon);
   ASSERT_THAT(file, IsOk());
   EXPECT_THAT((*file)->Append(std::as_bytes(std::span("1234", 4))),
               StatusIs(Code::kDisk, HasSubstr("No space left")));

@@ -15,45 +15,14 @@
 #include <fmt/format.h>
 
 #include "base/unique_fd.h"
+#include "disk/posix_writable_file.h"
 
 namespace paceline::disk {
 
 namespace {
 
-// Some kernels refuse a larger read or write; none needs one.
+// Some kernels refuse a larger read; none needs one.
 constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;
-
-class PosixWritableFile final : public WritableFile {
- public:
-  PosixWritableFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
-
-  Status Append(std::span<const std::byte> data) override {
-    while (!data.empty()) {
-      const ssize_t n = ::write(fd_.get(), data.data(), std::min(data.size(), kMaxTransfer));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return DiskError("write", path_, errno);
-      data = data.subspan(static_cast<std::size_t>(n));
-    }
-    return {};
-  }
-
-  Status Sync() override {
-    return ::fsync(fd_.get()) == 0 ? Status() : DiskError("fsync", path_, errno);
-  }
-
-  // Otherwise a file that grows takes ever new pages, and pages that a virtual machine has never
-  // used cost its host several times what writing them does.
-  void ForgetSynced() override { ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED); }
-
-  Status Close() override {
-    // Linux frees the descriptor even when close reports an error.
-    return ::close(fd_.Release()) == 0 ? Status() : DiskError("close", path_, errno);
-  }
-
- private:
-  UniqueFd fd_;
-  std::string path_;
-};
 
 Status ReadError(const char* operation, const std::string& path, int error) {
   const std::string text = DiskError(operation, path, error).message();
@@ -85,13 +54,16 @@ Status DiskError(const char* operation, const std::string& path, int error) {
 Result<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return DiskError("create", path, errno);
-  return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(fd), path));
+  return std::unique_ptr<WritableFile>(
+      std::make_unique<PosixWritableFile>(std::move(fd), path, 0, ReadBack::kSoon));
 }
 
-Result<std::unique_ptr<WritableFile>> PosixFileSystem::OpenForAppend(const std::string& path) {
+Result<std::unique_ptr<WritableFile>> PosixFileSystem::OpenForAppend(const std::string& path,
+                                                                     ReadBack reads) {
   std::uint64_t bytes = 0;
   PACELINE_ASSIGN(UniqueFd fd, OpenRegular(path, O_WRONLY | O_APPEND, &bytes));
-  return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(fd), path));
+  return std::unique_ptr<WritableFile>(
+      std::make_unique<PosixWritableFile>(std::move(fd), path, bytes, reads));
 }
 
 Status PosixFileSystem::SyncDir(const std::string& path) {

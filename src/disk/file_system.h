@@ -19,10 +19,11 @@ class WritableFile {
   virtual ~WritableFile() = default;
   virtual Status Append(std::span<const std::byte> data) = 0;
   virtual Status Sync() = 0;
-  // Nobody will read soon what was synced: its memory may serve for what is appended next. A hint.
-  virtual void ForgetSynced() = 0;
   virtual Status Close() = 0;
 };
+
+// Whether what is appended to a file is read soon. A hint: if not, it need not stay in memory.
+enum class ReadBack { kSoon, kNotSoon };
 
 struct DirEntry {
   std::string name;
@@ -40,7 +41,8 @@ class FileSystem {
   // Fails when the path exists. Only the owner may read or write the file.
   virtual Result<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // Goes on at the end of a regular file that is there.
-  virtual Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) = 0;
+  virtual Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path,
+                                                              ReadBack reads) = 0;
   // Makes the names in a directory durable.
   virtual Status SyncDir(const std::string& path) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
@@ -62,7 +64,8 @@ class FileSystem {
 class PosixFileSystem final : public FileSystem {
  public:
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
-  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path,
+                                                      ReadBack reads) override;
   Status SyncDir(const std::string& path) override;
   Status Rename(const std::string& from, const std::string& to) override;
   Status MakeDir(const std::string& path) override;

@@ -52,15 +52,42 @@ TEST_F(PosixFileSystemTest, WritesAreReadBackAndOnlyTheOwnerMayReadThem) {
 
 TEST_F(PosixFileSystemTest, AppendingGoesOnAtTheEndOfAFileThatIsThere) {
   testing::WriteFile(dir_ / "f", "old");
-  auto file = fs_.OpenForAppend(dir_ / "f");
+  auto file = fs_.OpenForAppend(dir_ / "f", ReadBack::kSoon);
   ASSERT_THAT(file, IsOk());
   EXPECT_THAT((*file)->Append(std::as_bytes(std::span("+new", 4))), IsOk());
   EXPECT_THAT((*file)->Close(), IsOk());
   EXPECT_EQ(testing::ReadFile(dir_ / "f"), "old+new");
-  EXPECT_THAT(fs_.OpenForAppend(dir_ / "none"), StatusIs(Code::kNotFound, HasSubstr("none")));
+  EXPECT_THAT(fs_.OpenForAppend(dir_ / "none", ReadBack::kSoon),
+              StatusIs(Code::kNotFound, HasSubstr("none")));
   ASSERT_EQ(::symlink((dir_ / "f").c_str(), (dir_ / "link").c_str()), 0);
-  EXPECT_THAT(fs_.OpenForAppend(dir_ / "link"), StatusIs(Code::kBadData, HasSubstr("link")));
-  EXPECT_THAT(fs_.OpenForAppend(dir_.path()), StatusIs(Code::kDisk, HasSubstr("directory")));
+  EXPECT_THAT(fs_.OpenForAppend(dir_ / "link", ReadBack::kSoon),
+              StatusIs(Code::kBadData, HasSubstr("link")));
+  EXPECT_THAT(fs_.OpenForAppend(dir_.path(), ReadBack::kSoon),
+              StatusIs(Code::kDisk, HasSubstr("directory")));
+}
+
+// Short and long pieces, that begin and end anywhere in a page.
+TEST_F(PosixFileSystemTest, WhatNobodyReadsSoonIsAllThereInItsOrder) {
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+  testing::WriteFile(dir_ / "f", "old");
+  std::string expected = "old";
+  auto file = fs_.OpenForAppend(dir_ / "f", ReadBack::kNotSoon);
+  ASSERT_THAT(file, IsOk());
+  std::size_t number = 0;
+  for (const std::size_t bytes :
+       {kMegabyte, std::size_t{5}, kMegabyte - 1, 3 * kMegabyte + 4095, std::size_t{4096},
+        2 * kMegabyte, std::size_t{1}, kMegabyte + 1}) {
+    std::string piece(bytes, ' ');
+    for (char& each : piece) each = static_cast<char>('!' + ++number * 7919 % 91);
+    ASSERT_THAT((*file)->Append(std::as_bytes(std::span(piece))), IsOk());
+    if (bytes % 2 == 0) {
+      EXPECT_THAT((*file)->Sync(), IsOk());
+    }
+    expected += piece;
+    EXPECT_EQ(*fs_.Size(dir_ / "f"), expected.size());
+  }
+  EXPECT_THAT((*file)->Close(), IsOk());
+  EXPECT_TRUE(testing::ReadFile(dir_ / "f") == expected);
 }
 
 TEST_F(PosixFileSystemTest, CreateRefusesAnExistingPathEvenADanglingLink) {
@@ -131,6 +158,27 @@ TEST_F(PosixFileSystemTest, AFileBeyondTheSizeLimitIsADiskError) {
                : 1;
   });
   EXPECT_EQ(status, 0);
+}
+
+TEST_F(PosixFileSystemTest, ALongAppendBeyondTheSizeLimitLeavesTheBeginningAsItWas) {
+  constexpr std::size_t kLimit = (std::size_t{3} << 19) + 100;
+  std::string all(std::size_t{3} << 20, ' ');
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>('!' + i * 7919 % 91);
+  testing::WriteFile(dir_ / "f", "");
+  const int status = RunInChild([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{kLimit, kLimit};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+    auto file = fs_.OpenForAppend(dir_ / "f", ReadBack::kNotSoon);
+    if (!file.ok()) return 3;
+    const Status written = (*file)->Append(std::as_bytes(std::span(all)));
+    return written.code() == Code::kDisk &&
+                   written.message().find("File too large") != std::string::npos
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(testing::ReadFile(dir_ / "f") == all.substr(0, kLimit));
 }
 
 }  // namespace

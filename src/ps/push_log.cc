@@ -139,7 +139,8 @@ Status PushLog::CreateSegment(std::uint64_t segment) {
   PACELINE_TRY(WriteNew(fs, path + ".tmp", EncodeSegmentHeader(segment)));
   PACELINE_TRY(fs.Rename(path + ".tmp", path));
   PACELINE_TRY(fs.SyncDir(options_.folder));
-  PACELINE_ASSIGN(file_, fs.OpenForAppend(path));
+  // Only a server that comes back reads it.
+  PACELINE_ASSIGN(file_, fs.OpenForAppend(path, disk::ReadBack::kNotSoon));
   file_bytes_ = kSegmentHeaderBytes;
   return {};
 }
@@ -246,10 +247,7 @@ Status PushLog::WritePart(const Part& part) {
 
 Status PushLog::WriteOut(std::span<const Part> parts, bool next_segment) {
   for (const Part& part : parts) PACELINE_TRY(WritePart(part));
-  if (!parts.empty()) {
-    PACELINE_TRY(file_->Sync());
-    file_->ForgetSynced();  // only a server that comes back reads it
-  }
+  if (!parts.empty()) PACELINE_TRY(file_->Sync());
   if (!next_segment && file_bytes_ < options_.segment_bytes) return {};
   std::uint64_t segment = 0;
   {

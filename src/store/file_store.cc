@@ -74,7 +74,7 @@ Status FileStore::Recover() {
   }
   if (write_failed_) return Rewrite(log.newest);
   // The process that wrote this may have died before it was durable. It is about to be relied on.
-  PACELINE_ASSIGN(auto file, fs_.OpenForAppend(path_));
+  PACELINE_ASSIGN(auto file, fs_.OpenForAppend(path_, disk::ReadBack::kSoon));
   PACELINE_TRY(file->Sync());
   PACELINE_TRY(fs_.SyncDir(ParentOf(path_)));
   file_ = std::move(file);
@@ -98,7 +98,7 @@ Status FileStore::Save(std::string_view state) {
   const bool fits = log_bytes_.has_value() && *log_bytes_ + record.size() <= compact_bytes_;
   if (!fits) return Rewrite(state);
   if (file_ == nullptr) {
-    PACELINE_ASSIGN(file_, fs_.OpenForAppend(path_));
+    PACELINE_ASSIGN(file_, fs_.OpenForAppend(path_, disk::ReadBack::kSoon));
   }
   PACELINE_TRY(Append(record));
   newest_ = std::string(state);
