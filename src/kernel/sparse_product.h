@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <limits>
 #include <span>
-#include <vector>
 
+#include "base/line_vector.h"
 #include "kernel/internal/nonzeros.h"
 #include "kernel/internal/product_tile.h"
 #include "kernel/matrix_product.h"
@@ -48,7 +48,7 @@ class SparseProduct {
 
   internal::Tiles tiles_;
   internal::Nonzeros nonzeros_;
-  std::vector<float> strip_;  // a panel of the result that cannot be written in place
+  LineVector<float> strip_;  // a panel of the result that cannot be written in place
 };
 
 }  // namespace paceline::kernel
