@@ -20,10 +20,10 @@ class LineAllocator {
   LineAllocator(const LineAllocator<U>& /*other*/) {}
 
   T* allocate(std::size_t count) {
-    return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{kLineBytes}));
+    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{kLineBytes}));
   }
   void deallocate(T* memory, std::size_t /*count*/) {
-    ::operator delete(memory, std::align_val_t{kLineBytes});
+    ::operator delete (memory, std::align_val_t{kLineBytes});
   }
   bool operator==(const LineAllocator& /*other*/) const { return true; }
 };

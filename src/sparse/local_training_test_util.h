@@ -34,7 +34,7 @@ class LocalTraining {
   struct Table {
     std::size_t dim = 0;
     std::size_t row_floats = 0;
-    LineVector<float> rows;      // dim values, then the optimiser's state: one place in memory
+    LineVector<float> rows;       // dim values, then the optimiser's state: one place in memory
     std::vector<float> gradient;  // of the rows of one batch
     std::vector<const float*> values;
   };
