@@ -71,7 +71,7 @@ bool ReadableInPlace(const MatrixView& right, std::size_t columns) {
 }  // namespace
 
 double NonzeroShare(std::span<const float> matrix, std::size_t columns) {
-  constexpr std::size_t kMaxRows = 64;  // that are looked at
+  constexpr std::size_t kMaxRows = 16;  // that are looked at
   if (matrix.empty()) return 0;
   const std::size_t rows = matrix.size() / columns;
   const std::size_t every = (rows + kMaxRows - 1) / kMaxRows;
