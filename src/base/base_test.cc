@@ -1,6 +1,7 @@
 // The small vocabulary types that have no file of their own: ids, clock, log, descriptors.
 #include <fcntl.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/line_vector.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "testing/temp_dir.h"
@@ -25,6 +27,15 @@ TEST(Ids, TagsDoNotMix) {
   static_assert(!std::is_convertible_v<int, Rank>);
   EXPECT_LT(Step(1), Step(1).Next());
   EXPECT_EQ((std::unordered_set<Rank>{Rank(1), Rank(1), Rank(2)}.size()), 2U);
+}
+
+TEST(LineVector, BeginsWithALineHoweverLongItGrows) {
+  LineVector<float> floats;
+  for (const std::size_t size : {1U, 17U, 1000U}) {
+    floats.resize(size, 1.0F);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(floats.data()) % 64, 0U) << size;
+  }
+  EXPECT_EQ(floats, LineVector<float>(1000, 1.0F));
 }
 
 TEST(FakeClock, StandsStillUntilAdvanced) {

@@ -11,6 +11,7 @@
 
 #include "algo/trainer_share.h"
 #include "base/clock.h"
+#include "base/line_vector.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "fused/batch_queue.h"
@@ -30,7 +31,7 @@ struct PulledRound {
   std::vector<std::unique_ptr<sparse::SparseBatch>> batches;
   std::uint64_t samples = 0;  // 0: nothing was pulled
   RoundRows rows;
-  std::vector<float> dense;
+  LineVector<float> dense;
   ps::PullAnswer pulled;
 };
 

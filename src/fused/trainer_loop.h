@@ -9,6 +9,7 @@
 #include "algo/learning_rate.h"
 #include "algo/trainer_share.h"
 #include "base/clock.h"
+#include "base/line_vector.h"
 #include "base/status.h"
 #include "fused/batch_queue.h"
 #include "fused/geo_copy.h"
@@ -86,7 +87,7 @@ class TrainerLoop {
   const Clock& clock_;
   job::PhaseTimes phases_;
   std::uint64_t steps_ = 0;
-  std::vector<float> dense_gradient_, dense_one_;  // one: of one batch of several
+  LineVector<float> dense_gradient_, dense_one_;  // one: of one batch of several
   std::optional<GeoCopy> geo_;
   std::unique_ptr<BatchQueue> queue_;
   std::unique_ptr<RoundSource> rounds_;  // not of geo; takes from the queue

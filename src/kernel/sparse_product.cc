@@ -16,12 +16,12 @@ using internal::Area;
 using internal::PartOf;
 using internal::Rows;
 
+constexpr std::size_t kLineFloats = 16;  // of a line of the cache
 constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 
-// Some columns of the result as `strip` holds them, to where they belong.
+// Part of the result as `strip` holds it, to where it belongs.
 void Unpack(const Area& area, const Rows<const float>& strip, const SparseResult& result,
-            std::size_t first_column) {
-  float* to = result.values.data() + first_column * result.column_step;
+            float* to) {
   if (result.column_step != 1) {
     internal::Transpose(area, strip, {to, result.column_step});
     return;
@@ -53,10 +53,25 @@ void CheckSpans(const ProductShape& shape, const MatrixView& left, const MatrixV
                  "matrices are contiguous one way or the other");
 }
 
+// How many values of k are worked on at a time: equal parts, rounded up to whole steps.
+std::size_t BlockOf(std::size_t inner, std::size_t most, std::size_t step) {
+  const std::size_t part = PartOf(inner, most / step * step);
+  return (part + step - 1) / step * step;
+}
+
+// Whether vectors can be loaded from where the factor lies, each from one line, without rows that
+// push each other out of the cache: they are an odd number of lines apart, so that they spread over
+// all of its sets.
+bool ReadableInPlace(const MatrixView& right, std::size_t columns) {
+  return right.column_step == 1 && columns % kLineFloats == 0 &&
+         right.row_step % (2 * kLineFloats) == kLineFloats &&
+         reinterpret_cast<std::uintptr_t>(right.values.data()) % (kLineFloats * sizeof(float)) == 0;
+}
+
 }  // namespace
 
 double NonzeroShare(std::span<const float> matrix, std::size_t columns) {
-  constexpr std::size_t kMaxRows = 64;  // that are looked at
+  constexpr std::size_t kMaxRows = 16;  // that are looked at
   if (matrix.empty()) return 0;
   const std::size_t rows = matrix.size() / columns;
   const std::size_t every = (rows + kMaxRows - 1) / kMaxRows;
@@ -96,37 +111,60 @@ template <typename Lists>
 void SparseProduct::MultiplyWith(const ProductShape& shape, const MatrixView& left,
                                  const MatrixView& right, const SparseResult& result) {
   constexpr std::size_t kFloats = Lists::kFloats;
+  constexpr std::size_t kPanelFloats = Lists::kPanelBytes / sizeof(float);
   const std::size_t width =
       kFloats * PartOf((shape.columns + kFloats - 1) / kFloats, Lists::kMaxVectors);
-  const std::size_t block =
-      PartOf(shape.inner,
-             std::min(internal::Nonzeros::kMaxBlock, Lists::kPanelBytes / sizeof(float) / width));
-  nonzeros_.Assign({shape.rows, shape.inner, block, width}, left);
-  alignas(64) float panel[Lists::kPanelBytes / sizeof(float)];
-  alignas(64) float start[Lists::kMaxVectors * kFloats];
-  for (std::size_t c = 0; c < shape.columns; c += width) {
-    const std::size_t columns = std::min(width, shape.columns - c);
-    const bool in_place = result.column_step == 1 && columns % kFloats == 0;
-    if (!in_place && strip_.size() < shape.rows * width) strip_.resize(shape.rows * width);
-    std::ranges::fill(start, 0.0F);
-    if (!result.start.empty()) std::copy_n(result.start.data() + c, columns, start);
-    internal::ListedTarget target{start, 0, strip_.data(), width, kNoFloor};
-    if (in_place) {
-      target.first = result.values.data() + c;
-      target.step = result.row_step;
+  Blocks blocks{
+      .columns = width,
+      .inner = BlockOf(shape.inner, std::min(internal::Nonzeros::kMaxBlock, kPanelFloats / width),
+                       right.column_step == 1 ? 1 : Lists::kTransposedStep),
+      .packed = !Lists::kMayReadInPlace || !ReadableInPlace(right, shape.columns),
+      .first_column = 0};
+  nonzeros_.Assign({shape.rows, shape.inner, blocks.inner, blocks.packed ? width : right.row_step},
+                   left);
+  for (; blocks.first_column < shape.columns; blocks.first_column += width) {
+    MultiplyColumns<Lists>(shape, right, result, blocks);
+  }
+}
+
+template <typename Lists>
+void SparseProduct::MultiplyColumns(const ProductShape& shape, const MatrixView& right,
+                                    const SparseResult& result, const Blocks& blocks) {
+  constexpr std::size_t kFloats = Lists::kFloats;
+  alignas(64) float packed[Lists::kPanelBytes / sizeof(float)];
+  alignas(64) float start[Lists::kMaxVectors * kFloats] = {};
+  const std::size_t first = blocks.first_column;
+  const std::size_t columns = std::min(blocks.columns, shape.columns - first);
+  if (!result.start.empty()) std::copy_n(result.start.data() + first, columns, start);
+  const bool in_place = result.column_step == 1 && columns % kFloats == 0;
+  float* const to = result.values.data() + first * result.column_step;
+  // Sums that one block completes go to their place before they leave the first-level cache.
+  const bool at_once = in_place || blocks.inner < shape.inner;
+  const std::size_t rows = at_once ? shape.rows : std::min(shape.rows, kLineFloats);
+  if (!in_place && strip_.size() < rows * blocks.columns) strip_.resize(rows * blocks.columns);
+  internal::ListedTarget target{start, 0, in_place ? to : strip_.data(),
+                                in_place ? result.row_step : blocks.columns, kNoFloor};
+  for (std::size_t k = 0; k < shape.inner; k += blocks.inner) {
+    const std::size_t inner = std::min(blocks.inner, shape.inner - k);
+    const bool last = k + inner == shape.inner;
+    if (last) target.floor = result.floor;
+    const float* panel = right.values.data() + k * right.row_step + first * right.column_step;
+    if (blocks.packed) {
+      internal::PackPanel({panel, right.row_step, right.column_step, inner, columns},
+                          blocks.columns, packed);
+      panel = packed;
     }
-    for (std::size_t k = 0; k < shape.inner; k += block) {
-      const std::size_t inner = std::min(block, shape.inner - k);
-      if (k + inner == shape.inner) target.floor = result.floor;
-      internal::PackPanel({right.values.data() + k * right.row_step + c * right.column_step,
-                           right.row_step, right.column_step, inner, columns},
-                          width, panel);
-      Lists::Multiply((columns + kFloats - 1) / kFloats, nonzeros_.OfBlock(k / block), panel,
-                      target);
-      target.start = target.first;
-      target.start_step = target.step;
+    const internal::ListedRows listed = nonzeros_.OfBlock(k / blocks.inner);
+    for (std::size_t r = 0; r < shape.rows; r += rows) {
+      const std::size_t count = std::min(rows, shape.rows - r);
+      Lists::Multiply((columns + kFloats - 1) / kFloats,
+                      {listed.values, listed.offsets, listed.ends + r, count}, panel, target);
+      if (last && !in_place) {
+        Unpack({count, columns}, {strip_.data(), blocks.columns}, result, to + r * result.row_step);
+      }
     }
-    if (!in_place) Unpack({shape.rows, columns}, {strip_.data(), width}, result, c);
+    target.start = target.first;
+    target.start_step = target.step;
   }
 }
 

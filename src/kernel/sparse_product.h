@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <limits>
 #include <span>
-#include <vector>
 
+#include "base/line_vector.h"
 #include "kernel/internal/nonzeros.h"
 #include "kernel/internal/product_tile.h"
 #include "kernel/matrix_product.h"
@@ -29,7 +29,8 @@ double NonzeroShare(std::span<const float> matrix, std::size_t columns);
 // Thread-compatible; owns memory for the largest product so far.
 class SparseProduct {
  public:
-  explicit SparseProduct(internal::Tiles tiles = internal::BestTiles()) : tiles_(tiles) {}
+  explicit SparseProduct(internal::Tiles tiles = internal::BestTiles())
+      : tiles_(tiles), nonzeros_(tiles) {}
 
   // Whether Multiply() is likely to be faster than kernel::Multiply() when so many of the left
   // factor's values are not 0. Decides about bits, so the answer is the same on every machine.
@@ -42,13 +43,22 @@ class SparseProduct {
                 const SparseResult& result);
 
  private:
+  // How a product is cut into panels of the right factor.
+  struct Blocks {
+    std::size_t columns, inner;  // of a panel
+    bool packed;                 // its rows are copied one behind the other
+    std::size_t first_column;    // of those that are worked on
+  };
   template <typename Lists>
   void MultiplyWith(const ProductShape& shape, const MatrixView& left, const MatrixView& right,
                     const SparseResult& result);
+  template <typename Lists>
+  void MultiplyColumns(const ProductShape& shape, const MatrixView& right,
+                       const SparseResult& result, const Blocks& blocks);
 
   internal::Tiles tiles_;
   internal::Nonzeros nonzeros_;
-  std::vector<float> strip_;  // a panel of the result that cannot be written in place
+  LineVector<float> strip_;  // a panel of the result that cannot be written in place
 };
 
 }  // namespace paceline::kernel

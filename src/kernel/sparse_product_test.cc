@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/line_vector.h"
 #include "base/rng.h"
 #include "testing/seed.h"
 
@@ -113,6 +114,26 @@ TEST_P(SparseProductOf, LongSumsAreOneChain) {
   for (const std::size_t inner : {72U, 73U, 100U, 257U, 1000U}) {
     ExpectPlainLoops(product, {17, 107, inner}, 0.3F);
     ExpectPlainLoops(product, {3, 9, inner}, 0.3F);
+  }
+}
+
+// Where the right factor's rows begin with lines of the cache, an odd number of them long, vectors
+// may be read from where they lie; a row longer than the product is wide has something behind it.
+TEST_P(SparseProductOf, RightFactorInWholeLinesEqualsPlainLoops) {
+  if (!Supported(GetParam())) GTEST_SKIP() << "this CPU has no AVX-512";
+  SparseProduct product(GetParam());
+  for (const std::size_t columns : {16U, 48U, 64U, 80U, 112U, 144U}) {
+    for (const std::size_t row_step : {columns, columns + 16, columns + 32}) {
+      const Example example({19, columns, 130}, 0.4F);
+      LineVector<float> lines(130 * row_step, kNan);
+      for (std::size_t i = 0; i < example.right.size(); ++i) {
+        lines[i / columns * row_step + i % columns] = example.right[i];
+      }
+      std::vector<float> result(19 * columns);
+      product.Multiply(example.shape, {example.left, 130}, {lines, row_step}, {result, columns});
+      ASSERT_EQ(result, example.Expected(false, -std::numeric_limits<float>::infinity()))
+          << columns << " columns, " << row_step << " floats apart";
+    }
   }
 }
 

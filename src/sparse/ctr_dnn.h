@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/line_vector.h"
 #include "base/status.h"
 #include "data/ctr_dataset.h"
 #include "kernel/dense_layer.h"
@@ -88,9 +89,9 @@ class CtrDnn final : public FusedModel {
   std::vector<std::size_t> weights_offsets_;  // of each layer in the dense buffer; the bias follows
 
   // Scratch. activations_[l] is the input of layer l, so [0] is the gathered input.
-  std::vector<std::vector<float>> activations_;
-  std::vector<float> gradient_;       // of the activations of one layer
-  std::vector<float> next_gradient_;  // of those of the layer below
+  std::vector<LineVector<float>> activations_;
+  LineVector<float> gradient_;       // of the activations of one layer
+  LineVector<float> next_gradient_;  // of those of the layer below
   std::vector<float> head_scratch_;
   kernel::DenseRelu layers_;
 };

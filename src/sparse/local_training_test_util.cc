@@ -22,9 +22,9 @@ std::size_t DenseFloats(const FusedModel& model) {
 }
 
 // Rows are touched at random; with huge pages the step is 3 to 5 % shorter. Zeros.
-std::vector<float> HugeVector(std::size_t floats) {
+LineVector<float> HugeVector(std::size_t floats) {
   constexpr std::uintptr_t kPage = 4096;
-  std::vector<float> values;
+  LineVector<float> values;
   values.reserve(floats);  // asked for before the first touch
   const auto begin = (reinterpret_cast<std::uintptr_t>(values.data()) + kPage - 1) / kPage * kPage;
   const auto end = reinterpret_cast<std::uintptr_t>(values.data() + floats) / kPage * kPage;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/line_vector.h"
 #include "kernel/optimizer.h"
 #include "sparse/fused_model.h"
 
@@ -27,13 +28,13 @@ class LocalTraining {
   // AUC over the samples of another model of the same shape, with the parameters of this one.
   double HeldOutAuc(FusedModel& held_out, std::uint64_t samples);
 
-  std::vector<float>& dense() { return dense_; }
+  LineVector<float>& dense() { return dense_; }
 
  private:
   struct Table {
     std::size_t dim = 0;
     std::size_t row_floats = 0;
-    std::vector<float> rows;      // dim values, then the optimiser's state: one place in memory
+    LineVector<float> rows;       // dim values, then the optimiser's state: one place in memory
     std::vector<float> gradient;  // of the rows of one batch
     std::vector<const float*> values;
   };
@@ -45,7 +46,7 @@ class LocalTraining {
   Options options_;
   std::vector<Table> tables_;
   std::size_t planes_;  // of the optimiser's state: floats for each parameter
-  std::vector<float> dense_, dense_gradient_, dense_state_;
+  LineVector<float> dense_, dense_gradient_, dense_state_;
   kernel::AdamFactors adam_factors_{};
   std::uint64_t steps_ = 0;
   std::unique_ptr<SparseBatch> batch_;

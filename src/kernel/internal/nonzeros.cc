@@ -39,9 +39,9 @@ unsigned NonzeroLanes(__m256 vector) {
 
 }  // namespace
 
-// Stores whole vectors, so it writes up to 7 places behind the last nonzero.
-void Nonzeros::Append(const float* row, std::size_t inner, std::uint32_t offset_step) {
-  std::size_t end = ends_.back();
+std::size_t ListNonzerosAvx2(const ListSource& source, float* values, std::uint32_t* offsets) {
+  const auto [row, inner, offset_step] = source;
+  std::size_t end = 0;
   std::size_t k = 0;
 #if defined(__AVX2__)
   const auto step = static_cast<int>(offset_step);
@@ -53,24 +53,32 @@ void Nonzeros::Append(const float* row, std::size_t inner, std::uint32_t offset_
     const unsigned lanes = NonzeroLanes(vector);
     const __m256i order =
         _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(kFrontOrders[lanes])));
-    _mm256_storeu_ps(values_.data() + end, _mm256_permutevar8x32_ps(vector, order));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(offsets_.data() + end),
+    _mm256_storeu_ps(values + end, _mm256_permutevar8x32_ps(vector, order));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(offsets + end),
                         _mm256_permutevar8x32_epi32(here, order));
     here = _mm256_add_epi32(here, forward);
     end += static_cast<std::size_t>(std::popcount(lanes));
   }
 #endif
   for (; k < inner; ++k) {
-    values_[end] = row[k];
-    offsets_[end] = static_cast<std::uint32_t>(k) * offset_step;
+    values[end] = row[k];
+    offsets[end] = static_cast<std::uint32_t>(k) * offset_step;
     end += row[k] != 0.0F ? 1 : 0;
   }
-  ends_.push_back(end);
+  return end;
+}
+
+void Nonzeros::Append(const ListSource& source) {
+  const std::size_t end = ends_.back();
+  float* values = values_.data() + end;
+  std::uint32_t* offsets = offsets_.data() + end;
+  ends_.push_back(end + (tiles_ == Tiles::kAvx512 ? ListNonzerosAvx512(source, values, offsets)
+                                                  : ListNonzerosAvx2(source, values, offsets)));
 }
 
 void Nonzeros::Assign(const Shape& shape, const MatrixView& left) {
   constexpr std::size_t kTogether = 16;  // rows of a transposed factor: a line of the cache
-  const std::size_t most = shape.rows * shape.inner + kFloats;
+  const std::size_t most = shape.rows * shape.inner + kListMargin;
   if (values_.size() < most) {
     values_.resize(most);
     offsets_.resize(most);
@@ -83,7 +91,7 @@ void Nonzeros::Assign(const Shape& shape, const MatrixView& left) {
     const float* first = left.values.data() + k * left.column_step;
     if (left.column_step == 1) {
       for (std::size_t r = 0; r < rows_; ++r) {
-        Append(first + r * left.row_step, inner, offset_step);
+        Append({first + r * left.row_step, inner, offset_step});
       }
       continue;
     }
@@ -91,7 +99,7 @@ void Nonzeros::Assign(const Shape& shape, const MatrixView& left) {
     for (std::size_t r = 0; r < rows_; r += kTogether) {
       const std::size_t count = std::min(kTogether, rows_ - r);
       Transpose({inner, count}, {first + r, left.column_step}, {rows, kMaxBlock});
-      for (std::size_t i = 0; i < count; ++i) Append(rows + i * kMaxBlock, inner, offset_step);
+      for (std::size_t i = 0; i < count; ++i) Append({rows + i * kMaxBlock, inner, offset_step});
     }
   }
 }

@@ -48,9 +48,7 @@ void TransposeSquare(const float* from, std::size_t step, float* to, std::size_t
   }
 }
 
-}  // namespace
-
-void Transpose(const Area& area, const Rows<const float>& from, const Rows<float>& to) {
+void TransposeNarrow(const Area& area, const Rows<const float>& from, const Rows<float>& to) {
   const auto [rows, columns] = area;
   const std::size_t whole_rows = rows / kFloats * kFloats,
                     whole_columns = columns / kFloats * kFloats;
@@ -65,6 +63,25 @@ void Transpose(const Area& area, const Rows<const float>& from, const Rows<float
       to.first[c * to.step + r] = from.first[r * from.step + c];
     }
   }
+}
+
+}  // namespace
+
+void Transpose(const Area& area, const Rows<const float>& from, const Rows<float>& to) {
+  TransposeWith(BestTiles(), area, from, to);
+}
+
+void TransposeWith(Tiles tiles, const Area& area, const Rows<const float>& from,
+                   const Rows<float>& to) {
+  const bool wide = tiles == Tiles::kAvx512;
+  const std::size_t rows = wide ? area.rows / kWideSquare * kWideSquare : 0;
+  const std::size_t columns = wide ? area.columns / kWideSquare * kWideSquare : 0;
+  if (wide) TransposeWideSquares({rows, columns}, from, to);
+  // What is left: at the end of these rows, and the rows below them.
+  TransposeNarrow({rows, area.columns - columns}, {from.first + columns, from.step},
+                  {to.first + columns * to.step, to.step});
+  TransposeNarrow({area.rows - rows, area.columns}, {from.first + rows * from.step, from.step},
+                  {to.first + rows, to.step});
 }
 
 }  // namespace paceline::kernel::internal

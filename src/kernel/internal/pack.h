@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "kernel/internal/product_tile.h"
+
 // Rearranging the factors of a product into what its innermost loops read one after the other.
 namespace paceline::kernel::internal {
 
@@ -20,6 +22,12 @@ struct Rows {
 
 // Row r, column c of `from` becomes row c, column r of `to`. The area is that of `from`.
 void Transpose(const Area& area, const Rows<const float>& from, const Rows<float>& to);
+void TransposeWith(Tiles tiles, const Area& area, const Rows<const float>& from,
+                   const Rows<float>& to);
+
+// The same with AVX-512 for an area that consists of whole squares with this side.
+inline constexpr std::size_t kWideSquare = 16;
+void TransposeWideSquares(const Area& area, const Rows<const float>& from, const Rows<float>& to);
 
 // Some columns of the right factor for some values of k.
 struct RightPart {
