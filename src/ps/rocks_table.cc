@@ -68,7 +68,7 @@ class RocksTable final : public StripedTable {
     Rows rows PACELINE_GUARDED_BY(mutex);
   };
 
-  Status ForRows(StripeGroups& ids, Access access, const UseRow& use) override;
+  Status ForRows(const StripePart& ids, Access access, const UseRow& use) override;
   // From memory or disk; kNoRow when there is none.
   Result<RowStore::RowNumber> Load(Rows& rows, const Item& item);
   // Into memory with unspecified content, after making room.
@@ -151,12 +151,12 @@ Result<RowStore::RowNumber> RocksTable::LoadOrMake(Rows& rows, const Item& item,
   return row;
 }
 
-Status RocksTable::ForRows(StripeGroups& ids, Access access, const UseRow& use) {
-  for (std::size_t i = 0; i < stripes_.size(); ++i) {
-    if (ids.Of(i).empty()) continue;
+Status RocksTable::ForRows(const StripePart& ids, Access access, const UseRow& use) {
+  for (std::size_t i = ids.begin; i < ids.end; ++i) {
+    if (ids.groups.Of(i).empty()) continue;
     Stripe& stripe = *stripes_[i];
     MutexLock lock(stripe.mutex);
-    for (const Item& item : ids.Of(i)) {
+    for (const Item& item : ids.groups.Of(i)) {
       PACELINE_ASSIGN(const RowStore::RowNumber number, LoadOrMake(stripe.rows, item, access));
       if (number == RowStore::kNoRow) {
         use(item, nullptr);

@@ -14,16 +14,7 @@ namespace paceline::ps {
 
 namespace {
 
-// How often a pull that waits asks whether it should stop.
-constexpr std::chrono::milliseconds kAskStopped{20};
-
 Status NotReady(const char* why) { return Status::Error(Code::kUnavailable, why); }
-
-// Who computes a round of trainers that wait for each other needs exactly the state before it.
-bool Repeats(const JobSpec& spec, const PullRequest& request, const PullAnswer& answer) {
-  return spec.apply == Apply::kTogether && request.touch == Touch::kTrain &&
-         answer.version == request.min_version + 1;
-}
 
 void Count(StalenessHistogram& histogram, std::uint64_t staleness) {
   const auto place = static_cast<std::size_t>(std::bit_width(staleness));
@@ -184,19 +175,23 @@ Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const
   Status status;
   const bool together = values.spec().apply == ps::Apply::kTogether;
   std::uint64_t round = 0;
+  std::vector<WaitingPull> pulls;
   {
     const MutexLock lock(state_);
     // Without waiting, so many pushes as there are trainers are a round, whoever sends them.
     const std::uint64_t of_round = std::max<std::uint64_t>(1, values.spec().trainers);
     round = together ? progress_.version() : progress_.pushes() / of_round;
+    if (change.size() == 1 && values.FillsPulls(push)) pulls = ClaimPulls(push);
   }
   for (const PushSum& sum : change) {
     if (!status.ok()) break;
-    status = together ? values.ApplyRound(round++, sum) : values.Apply(round, sum.push);
+    status =
+        together ? values.ApplyRound(round++, sum, pulls) : values.Apply(round, sum.push, pulls);
   }
   const MutexLock lock(state_);
   if (!status.ok()) {
     failure_ = status.Wrap("a push was applied by half");
+    ReturnPulls();
     return failure_;
   }
   const std::uint64_t before = progress_.version();
@@ -204,71 +199,8 @@ Status ServerCore::Impl::Apply(ServerValues& values, const ps::Push& push, const
   for (std::uint64_t batch = before; batch < progress_.version(); ++batch) rounds_.Forget(batch);
   waiting_pushes_ = rounds_.pushes();
   waiting_bytes_ = rounds_.bytes();
-  changed_.notify_all();
+  ReturnPulls();
   return {};
-}
-
-bool ServerCore::Impl::IsDue(const PullRequest& request) const {
-  const bool own_applied =
-      request.own_batches == 0 || progress_.NextBatch(request.trainer) >= request.own_batches;
-  return own_applied && progress_.version() >= request.min_version;
-}
-
-// Looks for rows while the push is computed and applied that a pull waits for.
-Result<std::vector<SoughtRows>> ServerCore::Impl::SeekRows(ServerValues& values,
-                                                           const PullRequest& request) const {
-  {
-    const MutexLock lock(state_);
-    if (IsDue(request)) return std::vector<SoughtRows>();
-  }
-  return values.Prepare(request);
-}
-
-Status ServerCore::Impl::Await(const PullRequest& request, const std::function<bool()>& stopped) {
-  for (;;) {
-    if (stopped && stopped()) return Status::Error(Code::kAborted, "a pull was called off");
-    const MutexLock lock(state_);
-    PACELINE_TRY(failure_);
-    if (IsDue(request)) return {};
-    if (interrupted_) return Status::Error(Code::kAborted, "the server stops");
-    changed_.wait_for(state_, kAskStopped);
-  }
-}
-
-Result<PullAnswer> ServerCore::Impl::Pull(const PullRequest& request,
-                                          const std::function<bool()>& stopped,
-                                          const DenseCopied& copied) {
-  PACELINE_ASSIGN(ServerValues* const values, Ready());
-  if (request.min_version > 0 && values->spec().trainers == 0) {
-    return Status::Error(Code::kInvalidArgument,
-                         "a pull that waits for all trainers, and nobody knows how many");
-  }
-  PACELINE_ASSIGN(std::vector<SoughtRows> sought, SeekRows(*values, request));
-  PACELINE_TRY(Await(request, stopped));
-  PullAnswer answer;
-  {
-    const MutexLock lock(state_);
-    answer.version = progress_.version();
-    answer.pushes = {AppliedPushes()};
-  }
-  const bool repeats = Repeats(values->spec(), request, answer);
-  const bool tells = copied && !repeats;  // what it is told does not change any more
-  PACELINE_TRY(values->Pull(request, std::move(sought), [&](std::size_t floats) {
-    if (tells) copied(answer, floats);
-  }));
-  if (repeats && !values->RestoreBefore(request.min_version, request)) {
-    PACELINE_LOG(Warning, "trainer {} repeats round {} with values that have it already",
-                 request.trainer, request.min_version);
-  }
-  return answer;
-}
-
-std::uint64_t ServerCore::Impl::DenseChanges(const PullRequest& request,
-                                             const PullAnswer& answer) const {
-  const auto values = Ready();
-  const bool copies = !values.ok() || Repeats((*values)->spec(), request, answer) ||
-                      (*values)->KeepsPulled(request);
-  return copies ? kBeingChanged : (*values)->dense().Changes();
 }
 
 Result<MemoryOffer> ServerCore::Impl::OfferDense() {

@@ -63,8 +63,23 @@ class ServerCore::Impl {
       PACELINE_REQUIRES(writer_);
   // Whether nothing is missing that a pull waits for.
   bool IsDue(const PullRequest& request) const PACELINE_REQUIRES(state_);
-  Result<std::vector<SoughtRows>> SeekRows(ServerValues& values, const PullRequest& request) const;
-  Status Await(const PullRequest& request, const std::function<bool()>& stopped);
+  // The same, once this push is applied.
+  bool IsDueAfter(const ps::Push& push, const PullRequest& request) const PACELINE_REQUIRES(state_);
+  Result<PreparedPull> SeekRows(ServerValues& values, const PullRequest& request) const;
+  // A pull whose caller waits. While it is claimed its memory is that of whoever applies a push.
+  struct PullInWaiting {
+    const PullRequest* request = nullptr;
+    PreparedPull* prepared = nullptr;
+    bool is_claimed = false;
+    PullAnswer answer = {};  // of when it got its rows
+  };
+  std::vector<WaitingPull> ClaimPulls(const ps::Push& push) PACELINE_REQUIRES(state_);
+  void ReturnPulls() PACELINE_REQUIRES(state_);
+  PullAnswer AnswerNow() const PACELINE_REQUIRES(state_);
+  // Until nothing is missing; `prepared` may have got its rows meanwhile.
+  Result<PullAnswer> Await(const PullRequest& request, PreparedPull& prepared,
+                           const std::function<bool()>& stopped);
+  Status AwaitDue(const PullInWaiting& pull, const std::function<bool()>& stopped);
   std::uint64_t AppliedPushes() const PACELINE_REQUIRES(state_) {
     return progress_.pushes() - waiting_pushes_;
   }
@@ -119,6 +134,7 @@ class ServerCore::Impl {
   std::uint64_t waiting_bytes_ PACELINE_GUARDED_BY(state_) = 0;
   std::uint64_t duplicates_ PACELINE_GUARDED_BY(state_) = 0;
   StalenessHistogram staleness_ PACELINE_GUARDED_BY(state_);
+  std::vector<PullInWaiting*> pulls_ PACELINE_GUARDED_BY(state_);  // that were prepared
 };
 
 }  // namespace paceline::ps

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <thread>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "algo/table_partition.h"
-#include "base/thread.h"
 #include "kernel/reduce.h"
 #include "ps/rocks_table.h"
 #include "ps/sparse_table.h"
@@ -17,9 +14,6 @@
 namespace paceline::ps {
 
 namespace {
-
-// Fewer floats are changed sooner than a thread is started.
-constexpr std::size_t kBesideDense = std::size_t{128} << 10, kBesideRows = std::size_t{16} << 10;
 
 Status Protocol(const std::string& why) { return Status::Error(Code::kProtocol, why); }
 
@@ -34,11 +28,6 @@ std::size_t MostSought(const JobSpec& spec) {
   constexpr std::uint64_t kMostTrainers = 8;
   const std::uint64_t trainers = std::clamp<std::uint64_t>(spec.trainers, 1, kMostTrainers);
   return static_cast<std::size_t>(2 * trainers * spec.tables.size());
-}
-
-std::uint32_t TickOf(std::uint64_t round) {
-  constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max() - 1;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(round, kLast));
 }
 
 Result<std::unique_ptr<Table>> OpenTable(const TableOptions& table, std::size_t number,
@@ -136,117 +125,6 @@ Status ServerValues::Check(const Push& push, bool dense_is_finite) const {
   return dense_is_finite ? Status() : CheckFinite(push.dense, "dense");
 }
 
-Status ServerValues::ApplyTables(const Push& push, OldValues* old) {
-  for (const TablePart& part : push.tables) {
-    std::span<float> before;
-    if (old != nullptr) {
-      OldRows& rows = old->tables[part.table];
-      rows.ids.assign(part.ids.begin(), part.ids.end());
-      rows.values.resize(part.values.size());
-      before = rows.values;
-    }
-    PACELINE_TRY(ApplyPart(push, part, before).Wrap(NameOf(part.table)));
-    changes_.Changed(part.table, part.ids);
-  }
-  return {};
-}
-
-// Trainers wait until both are done.
-Status ServerValues::ApplyBoth(const Push& push, const std::function<Status()>& tables,
-                               const std::function<void()>& dense) const {
-  std::size_t row_floats = 0;
-  for (const TablePart& part : push.tables) row_floats += part.values.size();
-  const bool beside = dense_.floats() >= kBesideDense && row_floats >= kBesideRows;
-  std::jthread other;
-  if (beside) other = StartThread("dense-step", dense);
-  Status status = tables();
-  if (!beside && status.ok()) dense();
-  return status;
-}
-
-Status ServerValues::Apply(std::uint64_t round, const Push& push) {
-  SetTicks(round);
-  const auto tables = [&]() -> Status {
-    PACELINE_TRY(ApplyTables(push, nullptr));
-    return Evict(round, [](std::size_t, const TableRow&) {});
-  };
-  return ApplyBoth(push, tables, [&] {
-    if (push.dense.empty()) return;
-    if (push.deltas) {
-      dense_.Add(push.dense, push.trainers);
-    } else {
-      dense_.ApplyOne(push.dense, push.learning_rate, push.trainers);
-    }
-  });
-}
-
-Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum) {
-  OldValues old;
-  {
-    const MutexLock lock(before_mutex_);
-    if (before_) old = std::move(*before_);  // memory that is there already
-    before_.reset();
-  }
-  old.round = round;
-  old.tables.resize(tables_.size());
-  for (OldRows& rows : old.tables) rows.Clear();
-  SetTicks(round);
-  old.dense.resize(sum.dense.empty() ? 0 : dense_.floats());
-  const auto tables = [&]() -> Status {
-    PACELINE_TRY(ApplyTables(sum.push, &old));
-    // Who repeats this round needs also the rows that end with it.
-    return Evict(round, [&](std::size_t table, const TableRow& row) {
-      old.tables[table].Add(row.id, row.values);
-    });
-  };
-  PACELINE_TRY(ApplyBoth(sum.push, tables, [&] {
-    if (!sum.dense.empty()) dense_.ApplySum(sum.dense, sum.push.learning_rate, old.dense);
-  }));
-  const MutexLock lock(before_mutex_);
-  before_ = std::move(old);
-  return {};
-}
-
-void ServerValues::SetTicks(std::uint64_t round) {
-  for (const auto& table : tables_) table->SetTick(TickOf(round));
-}
-
-Status ServerValues::Evict(std::uint64_t round, const Removed& removed) {
-  if (evicted_round_ == round) return {};  // several pushes are of the same round
-  evicted_round_ = round;
-  for (std::uint32_t i = 0; i < tables_.size(); ++i) {
-    const std::uint32_t after = spec_.tables[i].options.evict_after;
-    if (!EvictsWith(round, after)) continue;
-    std::vector<std::int64_t> ids;
-    PACELINE_TRY(tables_[i]
-                     ->EvictUntouchedSince(TickOf(round - after) + 1,
-                                           [&](const TableRow& row) {
-                                             ids.push_back(row.id);
-                                             removed(i, row);
-                                             return Status();
-                                           })
-                     .status()
-                     .Wrap(NameOf(i)));
-    changes_.Changed(i, ids);
-    AddEvicted(i, ids.size());
-  }
-  return {};
-}
-
-Status ServerValues::ApplyPart(const Push& push, const TablePart& part, std::span<float> before) {
-  Table& table = *tables_[part.table];
-  if (!push.deltas) {
-    const auto sought = sought_.Take(part.table, part.ids);
-    StripeGroups groups = sought ? std::move(sought->groups) : table.Group(part.ids);
-    return table.PushKeeping(groups, part.values,
-                             push.learning_rate * spec_.tables[part.table].learning_rate_scale,
-                             before);
-  }
-  std::vector<float> shares(part.values.begin(), part.values.end());
-  for (float& share : shares) share /= static_cast<float>(push.trainers);
-  return table.Add(part.ids, shares);
-}
-
 Result<std::vector<SoughtRows>> ServerValues::Seek(const PullRequest& request) const {
   std::vector<SoughtRows> sought;
   sought.reserve(request.rows.size());
@@ -268,21 +146,22 @@ Status ServerValues::PullRows(const PullRequest& request, std::span<SoughtRows> 
   return {};
 }
 
-Result<std::vector<SoughtRows>> ServerValues::Prepare(const PullRequest& request) {
-  PACELINE_ASSIGN(std::vector<SoughtRows> sought, Seek(request));
-  PACELINE_TRY(PullRows(request, sought));
-  for (SoughtRows& rows : sought) rows.is_each_once = EachOnce(rows.ids);
-  return sought;
+Result<PreparedPull> ServerValues::Prepare(const PullRequest& request) {
+  PreparedPull prepared;
+  PACELINE_ASSIGN(prepared.sought, Seek(request));
+  PACELINE_TRY(PullRows(request, prepared.sought));
+  for (SoughtRows& rows : prepared.sought) rows.is_each_once = EachOnce(rows.ids);
+  return prepared;
 }
 
-Status ServerValues::Pull(const PullRequest& request, std::vector<SoughtRows> sought,
+Status ServerValues::Pull(const PullRequest& request, PreparedPull prepared,
                           const std::function<void(std::size_t)>& copied) {
-  if (sought.size() != request.rows.size()) {
-    PACELINE_ASSIGN(sought, Seek(request));
+  if (prepared.sought.size() != request.rows.size()) {
+    PACELINE_ASSIGN(prepared.sought, Seek(request));
   }
-  PACELINE_TRY(PullRows(request, sought));
+  if (!prepared.has_rows) PACELINE_TRY(PullRows(request, prepared.sought));
   if (request.touch == Touch::kTrain) {
-    for (SoughtRows& rows : sought) sought_.Keep(std::move(rows));
+    for (SoughtRows& rows : prepared.sought) sought_.Keep(std::move(rows));
   }
   if (request.dense.empty()) return {};
   if (request.dense.size() != dense_.floats()) {

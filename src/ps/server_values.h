@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "ps/change_recorder.h"
 #include "ps/dense_store.h"
+#include "ps/helper.h"
 #include "ps/job_spec.h"
 #include "ps/sought_rows.h"
 #include "ps/store.h"
@@ -27,6 +28,18 @@ struct ServerValuesOptions {
   std::string table_store = "memory";  // or rocksdb
   std::string folder;                  // rocksdb: scratch goes below; exists
   std::size_t hot_bytes = std::size_t{256} << 20;
+};
+
+// A pull that is answered later.
+struct PreparedPull {
+  std::vector<SoughtRows> sought;  // where its rows are, by RowsWanted
+  bool has_rows = false;           // as they are to be answered
+};
+
+// A pull that waits for a push, whose rows whoever applies that push hands over.
+struct WaitingPull {
+  const PullRequest* request = nullptr;
+  PreparedPull* prepared = nullptr;
 };
 
 // The tables and dense floats of a job that one server keeps. Thread-safe, but one push at a time
@@ -49,18 +62,22 @@ class ServerValues {
   Status Check(const Push& push, bool dense_is_finite = false) const;
 
   // A push of one trainer. After an error a part is applied. Rows age by rounds, which never go
-  // back.
-  Status Apply(std::uint64_t round, const Push& push);
+  // back. Fills the rows that `pulls`, which were prepared, wait for; of pulls and pushes for which
+  // FillsPulls() is true.
+  Status Apply(std::uint64_t round, const Push& push, std::span<const WaitingPull> pulls = {});
   // The same of a round, when the job's trainers are applied together. Remembers what it changes: a
   // trainer that dies between its pushes to two servers has to repeat that round with what it had
   // then, although one of them has all pushes and is further.
-  Status ApplyRound(std::uint64_t round, const PushSum& sum);
+  Status ApplyRound(std::uint64_t round, const PushSum& sum,
+                    std::span<const WaitingPull> pulls = {});
+  // Whether what rows are after this push is known before its round has ended.
+  bool FillsPulls(const Push& push) const;
 
   // For a pull that is answered later: looks for its rows and brings them into the caches.
-  Result<std::vector<SoughtRows>> Prepare(const PullRequest& request);
-  // Fills what `request` asks for and does not wait. `sought`: what Prepare() has found, or
-  // nothing. Dense floats come last; `copied`, if there is one, is told how many are there.
-  Status Pull(const PullRequest& request, std::vector<SoughtRows> sought = {},
+  Result<PreparedPull> Prepare(const PullRequest& request);
+  // Fills what `request` asks for and does not wait. `prepared`: by Prepare(), or nothing. Dense
+  // floats come last; `copied`, if there is one, is told how many are there.
+  Status Pull(const PullRequest& request, PreparedPull prepared = {},
               const std::function<void(std::size_t)>& copied = nullptr);
 
   // Whether a pull of dense floats is remembered, for delays to be compensated.
@@ -87,10 +104,6 @@ class ServerValues {
   Status CheckIds(std::uint32_t table, std::span<const std::int64_t> ids) const;
   Status CheckPart(const TablePart& part) const;
   std::string NameOf(std::uint32_t table) const;
-  // Two parts of a push that have nothing in common, beside each other if both are long. After an
-  // error of the first the second may have been done.
-  Status ApplyBoth(const Push& push, const std::function<Status()>& tables,
-                   const std::function<void()>& dense) const;
   // Before and after what `round` pushes. Each row that goes is shown to `removed`.
   using Removed = std::function<void(std::size_t table, const TableRow& row)>;
   void SetTicks(std::uint64_t round);
@@ -122,11 +135,23 @@ class ServerValues {
     std::vector<OldRows> tables;
     std::vector<float> dense;
   };
+  // What a push does to the rows of one table.
+  struct RowChange {
+    const TablePart& part;
+    StripeGroups groups;
+    float learning_rate = 0;
+    std::span<float> before = {};  // gets what they were; empty: nobody wants to know
+  };
   // What the rows were goes to `old`, if there is one.
-  Status ApplyTables(const Push& push, OldValues* old);
-  Status ApplyPart(const Push& push, const TablePart& part, std::span<float> before);
+  std::vector<RowChange> GroupRows(const Push& push, OldValues* old);
+  Status ChangeRows(std::span<RowChange> changes, std::span<const WaitingPull> pulls,
+                    std::size_t number);
+  Status ApplyGradients(const Push& push, OldValues* old, std::span<const WaitingPull> pulls,
+                        const std::function<void()>& dense);
+  Status AddDeltas(const Push& push);
   mutable Mutex before_mutex_;
   std::optional<OldValues> before_ PACELINE_GUARDED_BY(before_mutex_);
+  Helper helper_;  // of whoever applies a push
 };
 
 }  // namespace paceline::ps

@@ -41,13 +41,13 @@ SparseTable::SparseTable(const TableOptions& options) : StripedTable(options) {
   }
 }
 
-Status SparseTable::ForRows(StripeGroups& ids, Access access, const UseRow& use) {
-  for (std::size_t i = 0; i < stripes_.size(); ++i) {
-    if (ids.Of(i).empty()) continue;
+Status SparseTable::ForRows(const StripePart& ids, Access access, const UseRow& use) {
+  for (std::size_t i = ids.begin; i < ids.end; ++i) {
+    if (ids.groups.Of(i).empty()) continue;
     Stripe& stripe = *stripes_[i];
     MutexLock lock(stripe.mutex);
-    ids.ForgetErased(i, stripe.rows.store.erasures());
-    PACELINE_TRY(ForRowsOfStripe(stripe.rows, ids.Of(i), access, use));
+    ids.groups.ForgetErased(i, stripe.rows.store.erasures());
+    PACELINE_TRY(ForRowsOfStripe(stripe.rows, ids.groups.Of(i), access, use));
   }
   return {};
 }

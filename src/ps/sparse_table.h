@@ -57,7 +57,7 @@ class SparseTable final : public StripedTable {
 
   static bool EraseRow(Rows& rows, std::uint64_t hash, std::int64_t id);
   Status Visit(const Copied& copied, const RowVisitor& visit) const;
-  Status ForRows(StripeGroups& ids, Access access, const UseRow& use) override;
+  Status ForRows(const StripePart& ids, Access access, const UseRow& use) override;
   Status ForRowsOfStripe(Rows& rows, std::span<Item> items, Access access, const UseRow& use);
   Result<std::uint64_t> EvictRows(std::uint32_t tick, const RowVisitor& removed) override;
 

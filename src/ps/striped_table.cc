@@ -12,8 +12,8 @@ StripedTable::StripedTable(const TableOptions& options)
   }
 }
 
-Status StripedTable::Pull(StripeGroups& ids, std::span<float> out) {
-  PACELINE_TRY(format_.CheckLength(ids.size(), out.size()));
+Status StripedTable::Pull(const StripePart& ids, std::span<float> out) {
+  PACELINE_TRY(format_.CheckLength(ids.groups.size(), out.size()));
   return ForRows(ids, Access::kRead,
                  [&](const Item& item, float* row) { CopyValues(item, row, out); });
 }
@@ -27,10 +27,10 @@ void StripedTable::CopyValues(const Item& item, float* row, std::span<float> out
   }
 }
 
-Status StripedTable::PushKeeping(StripeGroups& ids, std::span<const float> gradients,
+Status StripedTable::PushKeeping(const StripePart& ids, std::span<const float> gradients,
                                  float learning_rate, std::span<float> before) {
-  PACELINE_TRY(format_.CheckLength(ids.size(), gradients.size()));
-  if (!before.empty()) PACELINE_TRY(format_.CheckLength(ids.size(), before.size()));
+  PACELINE_TRY(format_.CheckLength(ids.groups.size(), gradients.size()));
+  if (!before.empty()) PACELINE_TRY(format_.CheckLength(ids.groups.size(), before.size()));
   return ForRows(ids, Access::kChange, [&](const Item& item, float* row) {
     if (!before.empty()) CopyValues(item, row, before);
     if (row == nullptr) return;

@@ -22,8 +22,8 @@ class StripedTable : public Table {
  public:
   using Table::Pull, Table::PushKeeping;
   StripeGroups Group(std::span<const std::int64_t> ids) const final { return {ids, stripe_count_}; }
-  Status Pull(StripeGroups& ids, std::span<float> out) final;
-  Status PushKeeping(StripeGroups& ids, std::span<const float> gradients, float learning_rate,
+  Status Pull(const StripePart& ids, std::span<float> out) final;
+  Status PushKeeping(const StripePart& ids, std::span<const float> gradients, float learning_rate,
                      std::span<float> before) final;
   Status Add(std::span<const std::int64_t> ids, std::span<const float> deltas) final;
   void SetTick(std::uint32_t tick) final { tick_.store(tick, std::memory_order_relaxed); }
@@ -45,7 +45,7 @@ class StripedTable : public Table {
   explicit StripedTable(const TableOptions& options);
 
   // Calls `use` for each id; each stripe is locked at most once. kChange sets the tick.
-  virtual Status ForRows(StripeGroups& ids, Access access, const UseRow& use) = 0;
+  virtual Status ForRows(const StripePart& ids, Access access, const UseRow& use) = 0;
 
   // Of rows alone.
   virtual Result<std::uint64_t> EvictRows(std::uint32_t tick, const RowVisitor& removed) = 0;

@@ -99,8 +99,9 @@ class Table {
   // For calls below that take ids of this table several times.
   virtual StripeGroups Group(std::span<const std::int64_t> ids) const = 0;
 
-  // Copies the values of ids[i] to out[i * dim].
-  virtual Status Pull(StripeGroups& ids, std::span<float> out) = 0;
+  // Copies the values of ids[i] to out[i * dim]. `out`, like all arrays below, is that of all ids
+  // also when only those of some stripes are meant.
+  virtual Status Pull(const StripePart& ids, std::span<float> out) = 0;
   Status Pull(std::span<const std::int64_t> ids, std::span<float> out) {
     StripeGroups groups = Group(ids);
     return Pull(groups, out);
@@ -118,7 +119,7 @@ class Table {
     return PushKeeping(groups, gradients, learning_rate, before);
   }
   // The same; before[i * dim] gets what Pull() would have given for ids[i], unless it is empty.
-  virtual Status PushKeeping(StripeGroups& ids, std::span<const float> gradients,
+  virtual Status PushKeeping(const StripePart& ids, std::span<const float> gradients,
                              float learning_rate, std::span<float> before) = 0;
 
   // Adds deltas[i * dim] to the values of ids[i] and leaves the optimiser's state alone.
