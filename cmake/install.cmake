@@ -6,8 +6,7 @@ install(TARGETS ${modules} paceline_worker paceline_cli paceline_options
     paceline_rocksdb paceline_httplib
   EXPORT PacelineTargets
   ARCHIVE DESTINATION lib
-  FILE_SET HEADERS DESTINATION include/paceline
-  FILE_SET alone DESTINATION include/paceline)
+  FILE_SET HEADERS DESTINATION include/paceline)
 install(FILES apps/worker/paceline.h DESTINATION include/paceline)
 install(FILES apps/worker/worker_main.h DESTINATION include/paceline/worker)
 install(EXPORT PacelineTargets NAMESPACE Paceline:: DESTINATION lib/cmake/Paceline)

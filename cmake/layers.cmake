@@ -26,6 +26,9 @@ set(PACELINE_MAY_USE_bench      "base;wire;kernel;algo;model;net;codec;disk;stor
 set(PACELINE_MAY_USE_fused      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse;job")
 set(PACELINE_MAY_USE_train      "base;wire;kernel;algo;model;net;codec;disk;store;collective;ps;data;member;sparse;job")
 
+# What sanitizer builds make: every unit test and fuzz target, without the programs, which these do not run.
+add_custom_target(unit_tests)
+
 # paceline_module(NAME DEPS folder... SOURCES file... HEADERS file... TESTS file... LIBS target...)
 # makes library paceline_NAME and, with TESTS, the executable NAME_test registered with ctest.
 # LIBS stay private: no third-party type in a header outside the folder that owns the library.
@@ -41,19 +44,10 @@ function(paceline_module name)
   endforeach()
   add_library(paceline_${name} STATIC ${A_SOURCES})
   set_property(GLOBAL APPEND PROPERTY PACELINE_MODULES paceline_${name})
-  # A header compiles alone because its source includes it first (tools/check_includes.py); those
-  # without a source are compiled by the test `headers`.
-  set(alone ${A_HEADERS})
-  list(TRANSFORM A_SOURCES REPLACE "[.]cc$" ".h" OUTPUT_VARIABLE with_source)
-  list(REMOVE_ITEM alone ${with_source})
-  list(REMOVE_ITEM A_HEADERS ${alone})
+  # The test `headers` compiles each of them alone: in a batch its source comes behind others.
   target_sources(paceline_${name} PUBLIC
-    FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${A_HEADERS}
-    FILE_SET alone TYPE HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${alone})
-  if(alone)
-    set_target_properties(paceline_${name} PROPERTIES
-      VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY alone)
-  endif()
+    FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${A_HEADERS})
+  set_target_properties(paceline_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
   list(TRANSFORM A_DEPS PREPEND paceline_ OUTPUT_VARIABLE deps)
   target_link_libraries(paceline_${name}
     PUBLIC paceline_options fmt::fmt Threads::Threads ${deps} PRIVATE ${A_LIBS})
@@ -67,6 +61,7 @@ function(paceline_module name)
     target_link_libraries(${name}_test PRIVATE paceline_${name} ${test_deps} paceline_testing
       ${A_LIBS})
     add_test(NAME ${name} COMMAND ${name}_test)
+    add_dependencies(unit_tests ${name}_test)
     if(NOT A_TEST_TIMEOUT)
       set(A_TEST_TIMEOUT 120)
     endif()

@@ -2,7 +2,8 @@
 """Checks every #include of src/ and apps/ against the layers in cmake/layers.cmake.
 
 All folders share the include root src/, so the link-level check of CMake cannot see a forbidden
-include. Usage: check_includes.py [ROOT]; prints file:line messages and exits 1 when there are any.
+include. Sources are compiled in batches, where a neighbour's include hides a missing one: so the
+standard headers of common names are checked here. Usage: check_includes.py [ROOT]; prints file:line messages and exits 1 when there are any.
 """
 import re
 import sys
@@ -10,6 +11,19 @@ from pathlib import Path
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
+COMMENT_OR_TEXT = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
+STANDARD_NAME = re.compile(r"\bstd::(\w+)")
+HEADER_OF = {name: header for header, names in {
+    "algorithm": "min max clamp sort stable_sort find find_if copy fill any_of all_of none_of",
+    "array": "array", "atomic": "atomic", "chrono": "chrono", "cstddef": "byte",
+    "condition_variable": "condition_variable", "deque": "deque", "filesystem": "filesystem",
+    "fstream": "ifstream ofstream", "functional": "function", "limits": "numeric_limits", "map": "map",
+    "memory": "unique_ptr shared_ptr weak_ptr make_unique make_shared", "mutex": "mutex",
+    "numeric": "accumulate iota", "optional": "optional", "set": "set", "span": "span",
+    "stop_token": "stop_token stop_source", "string": "string to_string", "string_view": "string_view",
+    "thread": "jthread this_thread", "tuple": "tuple tie", "unordered_map": "unordered_map",
+    "unordered_set": "unordered_set", "utility": "move pair exchange swap", "variant": "variant",
+    "vector": "vector"}.items() for name in names.split()}
 WORKER = ("apps/worker", "apps/paceline-worker", "apps/paceline_worker")  # a folder or a file name
 
 
@@ -30,6 +44,7 @@ class Checker:
         self.root = root
         self.may_use, self.levels = read_layers(root)
         self.problems = []
+        self.brought = {}
 
     def check_tree(self):
         for top in ("src", "apps"):
@@ -52,12 +67,38 @@ class Checker:
                 problem(number, why)
         if path.suffix == ".h" and "#pragma once" not in lines:
             problem(1, "a header needs #pragma once")
+        for number, text in self.missing_standard_headers(path, lines):
+            problem(number, text)
         own = path.with_suffix(".h")
         if path.suffix == ".cc" and path.parts[0] == "src" and (self.root / own).exists():
             expected = own.relative_to("src").as_posix()
             if not includes or includes[0][2] != expected:
                 problem(includes[0][0] if includes else 1,
                         f'the first include must be its own header "{expected}"')
+
+    def brings(self, path):
+        """The foreign headers that a file and those of ours that it includes include."""
+        if path not in self.brought:
+            self.brought[path] = found = set()
+            for line in (self.root / path).read_text().splitlines():
+                match = INCLUDE.match(line)
+                if match and match[1] == "<":
+                    found.add(match[2])
+                elif match:
+                    for top in ("src", "apps"):
+                        if (self.root / top / match[2]).exists():
+                            found |= self.brings(Path(top) / match[2])
+        return self.brought[path]
+
+    def missing_standard_headers(self, path, lines):
+        """The first use of each common name whose header nothing of ours includes."""
+        there, seen = self.brings(path), set()
+        for number, line in enumerate(lines, 1):
+            for name in STANDARD_NAME.findall(COMMENT_OR_TEXT.sub("", line)):
+                header = HEADER_OF.get(name)
+                if header and header not in there and header not in seen:
+                    seen.add(header)
+                    yield number, f"std::{name} needs #include <{header}>"
 
     def refuse_own(self, path, target):
         """Why this file may not include our header `target`; None when it may."""

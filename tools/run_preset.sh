@@ -10,6 +10,7 @@ directory=build/$preset
 configure=(cmake --preset "$preset" -DPACELINE_META_TESTS=OFF)
 jobs=${PACELINE_JOBS:-$(nproc)}
 labels="unit|conformance|fuzz"
+build=("${targets[@]}")
 
 need() {
   command -v "$1" > /dev/null || { echo "skipped: $1 is not installed (apt-get install $2)"; exit 77; }
@@ -19,12 +20,11 @@ case $preset in
   tidy)
     need clang++-14 clang-14
     need clang-tidy-14 clang-tidy-14
-    # The build runs clang-tidy beside the compiler, so only changed files are analysed again.
-    configure+=("-DCMAKE_CXX_CLANG_TIDY=$PWD/tools/tidy_one.sh")
     labels=
     ;;
   asan | tsan | ubsan)
     need clang++-14 "clang-14 libclang-rt-14-dev"  # twice as fast as g++ here
+    ((${#build[@]} > 0)) || build=(unit_tests)
     ;;
 esac
 
@@ -32,12 +32,12 @@ mkdir -p "$directory"
 exec 9> "$directory.lock"  # two test runs share these folders
 flock 9
 "${configure[@]}" > "$directory/configure.log" 2>&1 || { tail -n 40 "$directory/configure.log"; exit 1; }
-if [[ $preset == tidy && .clang-tidy -nt $directory/analysed ]]; then
-  # Ninja does not know that the results depend on this file.
+if [[ $preset == tidy && (.clang-tidy -nt $directory/analysed || tools/tidy_one.sh -nt $directory/analysed) ]]; then
+  # Ninja does not know that the results depend on these files.
   ninja -C "$directory" -t clean > /dev/null
   touch "$directory/analysed"
 fi
-ninja -C "$directory" -j "$jobs" -k 0 "${targets[@]}" > "$directory/build.log" 2>&1 || {
+ninja -C "$directory" -j "$jobs" -k 0 "${build[@]}" > "$directory/build.log" 2>&1 || {
   # Errors, without the progress of what succeeded.
   grep -vE '^\[[0-9]+/[0-9]+\] |^[0-9]+ warnings? generated' "$directory/build.log" | tail -n 200
   echo "building preset $preset failed; the whole log is $directory/build.log"

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,10 @@ int Fail(std::string_view program, const Status& status) {
   }
   fmt::print(stderr, "{}: error: {}\n", program, text);
   return ExitCode(status.code());
+}
+
+Status WrongArguments(std::string text) {
+  return Status::Error(Code::kInvalidArgument, std::move(text));
 }
 
 std::string ExecutableDirectory() {

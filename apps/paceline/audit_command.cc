@@ -13,7 +13,7 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline audit";
+constexpr char kAuditCommand[] = "paceline audit";
 
 Result<int> AuditOne(const std::string& path, bool json) {
   PACELINE_ASSIGN(const job::LoadedRun run, job::LoadRun(path));
@@ -36,7 +36,7 @@ int RunAudit(const std::vector<std::string>& arguments) {
   CLI::App app(
       "Prove from a run's records that every sample of every epoch was trained on exactly once, "
       "or compare two runs bit for bit.",
-      kName);
+      kAuditCommand);
   std::string first, second;
   bool json = false;
   app.add_option("RUN", first, "Run directory")->required()->option_text(" ");
@@ -48,7 +48,7 @@ int RunAudit(const std::vector<std::string>& arguments) {
       "docs/audit.md explains what is proved and how.");
   if (const auto exit = ParseArguments(app, arguments)) return *exit;
   const Result<int> exit = second.empty() ? AuditOne(first, json) : CompareTwo(first, second, json);
-  return exit.ok() ? *exit : Fail(kName, exit.status());
+  return exit.ok() ? *exit : Fail(kAuditCommand, exit.status());
 }
 
 }  // namespace paceline::cli

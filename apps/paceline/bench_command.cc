@@ -24,15 +24,15 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline bench single-node";
+constexpr char kBenchCommand[] = "paceline bench single-node";
 
-struct Arguments {
+struct BenchArguments {
   bench::SingleNodeOptions options;
   std::string out = "bench-out/single-node";
   bool json = false;
 };
 
-void AddFlags(CLI::App& app, Arguments& arguments) {
+void AddFlags(CLI::App& app, BenchArguments& arguments) {
   bench::SingleNodeOptions& options = arguments.options;
   app.option_defaults()->always_capture_default();
   app.add_option("--model", options.config.model, "Model to train");
@@ -56,34 +56,34 @@ int SingleNode(const std::vector<std::string>& raw) {
   CLI::App app(
       "Training throughput of one process, next to peers: the table \"Single Node Single "
       "Thread\". Systems take turns step by step, so that noise hits all of them.",
-      kName);
-  Arguments arguments;
+      kBenchCommand);
+  BenchArguments arguments;
   AddFlags(app, arguments);
   if (const auto exit = ParseArguments(app, raw)) return *exit;
   bench::SingleNodeOptions& options = arguments.options;
   const auto card = model::FindModel(options.config.model);
-  if (!card.ok()) return Fail(kName, card.status());
+  if (!card.ok()) return Fail(kBenchCommand, card.status());
   options.expected_params = (*card)->ParameterCount();
   options.expected_tensors = (*card)->TensorCount();
   options.worker = {ExecutableDirectory() + "/paceline-worker", "step-server"};
   options.worker_environment = job::WorkerEnvironment(::getenv);
   if (options.peers == std::vector<std::string>{"none"}) options.peers.clear();
   options.peer_family = (*card)->vocabulary > 0 ? "text" : model::FamilyName((*card)->family);
-  options.peers_dir = std::filesystem::path(PACELINE_SOURCE_DIR) / "bench" / "peers";
+  options.peers_dir = std::filesystem::path(SourceDirectory()) / "bench" / "peers";
   options.out_dir = arguments.out;
   options.config.cpu = bench::DefaultCpu(options.config.threads);
-  if (const Status valid = bench::Validate(options); !valid.ok()) return Fail(kName, valid);
+  if (const Status valid = bench::Validate(options); !valid.ok()) return Fail(kBenchCommand, valid);
   if (const Status made = job::RunDirectory(arguments.out).Create(); !made.ok()) {
-    return Fail(kName, made);
+    return Fail(kBenchCommand, made);
   }
 
   const std::stop_source stop;
   const job::StopWatcher watcher(stop);
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const bench::SingleNodeOutcome outcome = bench::RunSingleNode(
-      options, job::ReadMachine(), MakeProvenance(kName, raw), progress, stop.get_token());
+      options, job::ReadMachine(), MakeProvenance(kBenchCommand, raw), progress, stop.get_token());
   if (const Status written = WriteFiles(arguments.out, outcome.results); !written.ok()) {
-    return Fail(kName, written);
+    return Fail(kBenchCommand, written);
   }
   if (arguments.json) {
     fmt::print("{}\n", bench::ToJson(outcome.results, bench::JsonStyle::kOneLine));
@@ -91,7 +91,7 @@ int SingleNode(const std::vector<std::string>& raw) {
     fmt::print("{}\nreport: {}/report.html\n", bench::SingleNodeTable(outcome.results),
                arguments.out);
   }
-  return outcome.status.ok() ? 0 : Fail(kName, outcome.status);
+  return outcome.status.ok() ? 0 : Fail(kBenchCommand, outcome.status);
 }
 
 constexpr char kHelp[] =

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/clock.h"
+#include "cli/command.h"
 #include "cli/parse.h"
 #include "cli/train_flags.h"
 #include "job/host_list.h"
@@ -31,9 +32,9 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline launch";
+constexpr char kLaunchCommand[] = "paceline launch";
 
-struct Arguments {
+struct LaunchArguments {
   std::string host_file;
   std::string hosts;
   std::string ssh = "ssh";
@@ -47,8 +48,6 @@ struct Arguments {
   std::vector<std::string> training;  // what `paceline train` takes
 };
 
-Status Wrong(std::string text) { return Status::Error(Code::kInvalidArgument, std::move(text)); }
-
 // CLI11 does not know that a second command line follows.
 class LaunchHelp : public CLI::Formatter {
  public:
@@ -57,7 +56,7 @@ class LaunchHelp : public CLI::Formatter {
   }
 };
 
-void AddFlags(CLI::App& app, Arguments& arguments) {
+void AddFlags(CLI::App& app, LaunchArguments& arguments) {
   app.formatter(std::make_shared<LaunchHelp>());
   const auto file = app.add_option("--hosts", arguments.host_file,
                                    "File with one host a line: node1, node2 slots=4 or me@node3:2");
@@ -107,7 +106,7 @@ struct Hosts {
   std::string allocation;  // whose: "Slurm", "PBS"; empty: the user named them
 };
 
-Result<Hosts> FindHosts(const Arguments& arguments) {
+Result<Hosts> FindHosts(const LaunchArguments& arguments) {
   Hosts hosts;
   if (!arguments.host_file.empty()) {
     PACELINE_ASSIGN(hosts.list, job::ReadHostFile(arguments.host_file));
@@ -116,7 +115,7 @@ Result<Hosts> FindHosts(const Arguments& arguments) {
   } else {
     PACELINE_ASSIGN(auto allocation, job::HostsOfAllocation(::getenv));
     if (!allocation) {
-      return Wrong(
+      return WrongArguments(
           "which hosts? Give --hosts FILE or --host node1:2,node2:2; there is no Slurm or PBS "
           "allocation here");
     }
@@ -131,24 +130,26 @@ Result<Hosts> FindHosts(const Arguments& arguments) {
 Status FitToHosts(job::TrainConfig& config, const std::vector<job::HostSlots>& hosts) {
   const auto world = static_cast<std::int64_t>(job::CountSlots(hosts));
   if (config.workers > 1 && config.workers != world) {
-    return Wrong(fmt::format("--workers {}, but the hosts have {} slots; leave --workers out",
-                             config.workers, world));
+    return WrongArguments(fmt::format(
+        "--workers {}, but the hosts have {} slots; leave --workers out", config.workers, world));
   }
   config.workers = world;
   if (config.engine == "mpi") {
-    return Wrong("--engine mpi needs mpirun: `mpirun ... paceline train --engine mpi`");
+    return WrongArguments("--engine mpi needs mpirun: `mpirun ... paceline train --engine mpi`");
   }
   if (!config.bind.empty() && hosts.size() > 1) {
-    return Wrong("the training's --bind would be the same address on all hosts; leave it out");
+    return WrongArguments(
+        "the training's --bind would be the same address on all hosts; leave it out");
   }
   return {};
 }
 
 // Where hosts can reach this machine.
-Result<std::string> MeetingAddress(const Arguments& arguments,
+Result<std::string> MeetingAddress(const LaunchArguments& arguments,
                                    const std::vector<job::HostSlots>& hosts) {
   if (arguments.bind == "0.0.0.0" || arguments.bind == "::") {
-    return Wrong("--bind " + arguments.bind + ": the hosts need one address to connect to");
+    return WrongArguments("--bind " + arguments.bind +
+                          ": the hosts need one address to connect to");
   }
   if (!arguments.bind.empty()) return arguments.bind;
   const std::string me = ThisHost();
@@ -158,7 +159,7 @@ Result<std::string> MeetingAddress(const Arguments& arguments,
     if (job::IsThisHost(host.host, me) || net::IsLoopback(name)) continue;
     address = net::AddressTowards({name, 22});
     if (!net::IsLoopback(address)) return address;
-    return Wrong(fmt::format(
+    return WrongArguments(fmt::format(
         "no route to host '{}' by that name; --bind ADDRESS says where it can reach this machine",
         name));
   }
@@ -170,9 +171,11 @@ Result<std::map<std::string, std::string>> RemoteEnvironment(
   std::map<std::string, std::string> exported;
   for (const std::string& name : names) {
     const char* value = std::getenv(name.c_str());
-    if (value == nullptr) return Wrong(fmt::format("--export {}: it is not set here", name));
+    if (value == nullptr)
+      return WrongArguments(fmt::format("--export {}: it is not set here", name));
     if (name.starts_with("PACELINE_SECRET")) {
-      return Wrong(fmt::format("--export {}: the secret must not be on a command line", name));
+      return WrongArguments(
+          fmt::format("--export {}: the secret must not be on a command line", name));
     }
     exported[name] = value;
   }
@@ -185,14 +188,14 @@ Result<std::map<std::string, std::string>> RemoteEnvironment(
   return environment;
 }
 
-Result<job::LaunchPlan> MakePlan(const Arguments& arguments, const job::TrainConfig& config,
+Result<job::LaunchPlan> MakePlan(const LaunchArguments& arguments, const job::TrainConfig& config,
                                  const std::vector<job::HostSlots>& hosts) {
   job::LaunchPlan plan{.hosts = hosts, .this_host = ThisHost(), .ssh = arguments.ssh};
   std::error_code error;
   plan.directory =
       std::filesystem::absolute(arguments.directory.empty() ? "." : arguments.directory, error)
           .lexically_normal();
-  if (error) return Wrong("--directory: " + error.message());
+  if (error) return WrongArguments("--directory: " + error.message());
   const char* program = config.Fused() ? "/paceline" : "/paceline-worker";
   plan.worker = {
       arguments.worker_program.empty() ? ExecutableDirectory() + program : arguments.worker_program,
@@ -223,11 +226,11 @@ Result<int> RunPlan(job::LaunchPlan plan, const std::string& address) {
   PACELINE_ASSIGN(std::vector<job::ChildSpec> children, job::PlanLaunch(plan));
   // The progress line of a worker behind ssh is made of whole lines anyway.
   const bool terminal = !children.front().stop_with_stdin && ::isatty(2) == 1;
-  return job::RunLauncher({.program = kName, .inherit_first_stderr = terminal},
+  return job::RunLauncher({.program = kLaunchCommand, .inherit_first_stderr = terminal},
                           std::move(children));
 }
 
-Result<int> Launch(Arguments arguments) {
+Result<int> Launch(LaunchArguments arguments) {
   PACELINE_ASSIGN(TrainRequest request, ParseTrainArguments(arguments.training));
   if (request.help) {
     fmt::print("{}", request.help_text);
@@ -235,8 +238,8 @@ Result<int> Launch(Arguments arguments) {
   }
   PACELINE_ASSIGN(const auto launched, job::RecognizeLaunch(::getenv));
   if (launched && launched->world > 1) {
-    return Wrong(fmt::format("{} started {} of these already; it takes `paceline train`",
-                             launched->source, launched->world));
+    return WrongArguments(fmt::format("{} started {} of these already; it takes `paceline train`",
+                                      launched->source, launched->world));
   }
   PACELINE_ASSIGN(const Hosts hosts, FindHosts(arguments));
   PACELINE_TRY(FitToHosts(request.config, hosts.list));
@@ -258,13 +261,14 @@ Result<int> Launch(Arguments arguments) {
                                     {.address = address,
                                      .port = arguments.server_port,
                                      .dry_run = arguments.dry_run,
-                                     .program_name = kName});
+                                     .program_name = kLaunchCommand});
   }
   return arguments.dry_run ? PrintPlan(plan, address) : RunPlan(plan, address);
 }
 
 // Flags of our own stand before "--", the training behind it.
-std::vector<std::string> TakeTraining(const std::vector<std::string>& raw, Arguments& arguments) {
+std::vector<std::string> TakeTraining(const std::vector<std::string>& raw,
+                                      LaunchArguments& arguments) {
   const auto dashes = std::find(raw.begin(), raw.end(), "--");
   arguments.has_training = dashes != raw.end();
   if (arguments.has_training) {
@@ -281,17 +285,18 @@ int RunLaunch(const std::vector<std::string>& raw) {
   CLI::App app(
       "Train on several hosts: start their workers with ssh, show what they say, and end all of "
       "them together.",
-      kName);
-  Arguments arguments;
+      kLaunchCommand);
+  LaunchArguments arguments;
   const std::vector<std::string> own = TakeTraining(raw, arguments);
   AddFlags(app, arguments);
   if (const auto exit = ParseArguments(app, own)) return *exit;
   if (!arguments.has_training) {
-    return Fail(kName, Wrong("which training? Write it behind --: `paceline launch --host "
-                             "node1:2,node2:2 -- train MODEL`"));
+    return Fail(kLaunchCommand,
+                WrongArguments("which training? Write it behind --: `paceline launch --host "
+                               "node1:2,node2:2 -- train MODEL`"));
   }
   const auto code = Launch(arguments);
-  return code.ok() ? *code : Fail(kName, code.status());
+  return code.ok() ? *code : Fail(kLaunchCommand, code.status());
 }
 
 }  // namespace paceline::cli

@@ -21,9 +21,9 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline perf";
+constexpr char kPerfCommand[] = "paceline perf";
 
-struct Arguments {
+struct PerfArguments {
   bench::PerfRunOptions options;
   std::string collective;
   std::string min, max;  // empty: by collective
@@ -32,7 +32,7 @@ struct Arguments {
   bool json = false;
 };
 
-void AddFlags(CLI::App& app, Arguments& arguments) {
+void AddFlags(CLI::App& app, PerfArguments& arguments) {
   bench::PerfRunOptions& options = arguments.options;
   bench::PerfConfig& config = options.config;
   app.option_defaults()->always_capture_default();
@@ -84,7 +84,7 @@ void UseNamespaces(bench::PerfRunOptions* options) {
   }
 }
 
-Status Resolve(Arguments* arguments) {
+Status Resolve(PerfArguments* arguments) {
   bench::PerfRunOptions& options = arguments->options;
   PACELINE_ASSIGN(options.config.op, bench::ParsePerfOp(arguments->collective));
   const bool latency = options.config.op == bench::PerfOp::kLatency;
@@ -113,13 +113,14 @@ int RunPerf(const std::vector<std::string>& raw) {
       "Times collective operations of several engines next to each other, with the columns of "
       "nccl-tests. Engines take turns, so that noise hits all of them. `paceline perf ps` times "
       "parameter servers, `paceline perf table` a growing table of one.",
-      kName);
-  Arguments arguments;
+      kPerfCommand);
+  PerfArguments arguments;
   AddFlags(app, arguments);
   if (const auto exit = ParseArguments(app, raw)) return *exit;
-  if (const Status resolved = Resolve(&arguments); !resolved.ok()) return Fail(kName, resolved);
+  if (const Status resolved = Resolve(&arguments); !resolved.ok())
+    return Fail(kPerfCommand, resolved);
   if (const Status made = job::RunDirectory(arguments.out).Create(); !made.ok()) {
-    return Fail(kName, made);
+    return Fail(kPerfCommand, made);
   }
   const job::Machine machine = job::ReadMachine();
   arguments.options.cores = machine.cores;
@@ -128,16 +129,16 @@ int RunPerf(const std::vector<std::string>& raw) {
   const job::StopWatcher watcher(stop);
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const bench::PerfOutcome outcome = bench::RunPerf(
-      arguments.options, machine, MakeProvenance(kName, raw), progress, stop.get_token());
+      arguments.options, machine, MakeProvenance(kPerfCommand, raw), progress, stop.get_token());
   if (const Status written = WriteFiles(arguments.out, outcome.results); !written.ok()) {
-    return Fail(kName, written);
+    return Fail(kPerfCommand, written);
   }
   if (arguments.json) {
     fmt::print("{}\n", bench::ToJson(outcome.results, bench::JsonStyle::kOneLine));
   } else {
     fmt::print("{}\nreport: {}/report.html\n", bench::PerfTable(outcome.results), arguments.out);
   }
-  return outcome.status.ok() ? 0 : Fail(kName, outcome.status);
+  return outcome.status.ok() ? 0 : Fail(kPerfCommand, outcome.status);
 }
 
 }  // namespace paceline::cli

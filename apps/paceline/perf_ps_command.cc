@@ -17,7 +17,7 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline perf ps";
+constexpr char kPerfPsCommand[] = "paceline perf ps";
 
 }  // namespace
 
@@ -26,7 +26,7 @@ int RunPsPerf(const std::vector<std::string>& raw) {
       "Times pushes and pulls of parameter servers on this machine, over shared memory and over "
       "TCP, next to what moving the same bytes costs without a server, with gRPC and with iperf3 "
       "(where they are installed). Everything takes turns, so that noise hits all of it.",
-      kName);
+      kPerfPsCommand);
   app.option_defaults()->always_capture_default();
   bench::PsPerfConfig config;
   std::string dense = "58M";
@@ -43,10 +43,10 @@ int RunPsPerf(const std::vector<std::string>& raw) {
   app.add_flag("--json", json, "Print the results as one JSON object");
   if (const auto exit = ParseArguments(app, raw)) return *exit;
   const auto bytes = bench::ParseSize(dense);
-  if (!bytes.ok()) return Fail(kName, bytes.status());
+  if (!bytes.ok()) return Fail(kPerfPsCommand, bytes.status());
   config.dense_bytes = *bytes;
 
-  bench::PsPerfResults results{.provenance = MakeProvenance(kName, raw),
+  bench::PsPerfResults results{.provenance = MakeProvenance(kPerfPsCommand, raw),
                                .machine = job::ReadMachine(),
                                .config = config,
                                .measures = {},
@@ -57,7 +57,7 @@ int RunPsPerf(const std::vector<std::string>& raw) {
   const bench::PsPerfPrograms programs{.paceline = ExecutableDirectory() + "/paceline",
                                        .grpc_unary = ExecutableDirectory() + "/grpc_unary"};
   const Status measured = bench::RunPsPerf(programs, progress, stop.get_token(), results);
-  if (!measured.ok()) return Fail(kName, measured);
+  if (!measured.ok()) return Fail(kPerfPsCommand, measured);
   fmt::print("{}\n", json ? bench::ToJson(results, bench::JsonStyle::kOneLine)
                           : bench::PsPerfTable(results));
   return 0;

@@ -16,7 +16,7 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline perf table";
+constexpr char kPerfTableCommand[] = "paceline perf table";
 
 }  // namespace
 
@@ -24,7 +24,7 @@ int RunTablePerf(const std::vector<std::string>& raw) {
   CLI::App app(
       "Grows a sparse table of a parameter server and says at each size what it takes: memory, "
       "pushes, a snapshot, and a server that begins with it.",
-      kName);
+      kPerfTableCommand);
   app.option_defaults()->always_capture_default();
   bench::TablePerfConfig config;
   bool json = false;
@@ -39,7 +39,7 @@ int RunTablePerf(const std::vector<std::string>& raw) {
   app.add_flag("--json", json, "Print the results as one JSON object");
   if (const auto exit = ParseArguments(app, raw)) return *exit;
 
-  bench::TablePerfResults results{.provenance = MakeProvenance(kName, raw),
+  bench::TablePerfResults results{.provenance = MakeProvenance(kPerfTableCommand, raw),
                                   .machine = job::ReadMachine(),
                                   .config = config,
                                   .points = {}};
@@ -47,7 +47,7 @@ int RunTablePerf(const std::vector<std::string>& raw) {
   const job::StopWatcher watcher(stop);
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const Status measured = bench::RunTablePerf(progress, stop.get_token(), results);
-  if (!measured.ok()) return Fail(kName, measured);
+  if (!measured.ok()) return Fail(kPerfTableCommand, measured);
   fmt::print("{}\n", json ? bench::ToJson(results, bench::JsonStyle::kOneLine)
                           : bench::TablePerfTable(results));
   return 0;

@@ -14,17 +14,21 @@ using namespace std::chrono_literals;
 
 bool SourcesDiffer() {
   const auto status =
-      RunCommand({.argv = {"git", "-C", PACELINE_SOURCE_DIR, "status", "--porcelain"}}, 10s);
+      RunCommand({.argv = {"git", "-C", SourceDirectory(), "status", "--porcelain"}}, 10s);
   return status.ok() && !status->out.empty();
 }
 
 }  // namespace
 
+std::string Commit() { return PACELINE_COMMIT; }
+
+std::string SourceDirectory() { return PACELINE_SOURCE_DIR; }
+
 bench::Provenance MakeProvenance(const std::string& command,
                                  const std::vector<std::string>& arguments) {
   return {.command_line = fmt::format("{} {}", command, fmt::join(arguments, " ")),
           .started_unix = SystemClock().UnixSeconds(),
-          .commit = PACELINE_COMMIT,
+          .commit = Commit(),
           .dirty = SourcesDiffer()};
 }
 

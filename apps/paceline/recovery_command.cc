@@ -15,7 +15,7 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline bench recovery";
+constexpr char kRecoveryCommand[] = "paceline bench recovery";
 
 void AddFlags(CLI::App& app, bench::RecoveryConfig& config) {
   app.option_defaults()->always_capture_default();
@@ -41,7 +41,7 @@ int RunRecoveryBench(const std::vector<std::string>& raw) {
   CLI::App app(
       "How long a training stands still when a worker dies or hangs, and when another joins; and "
       "what being elastic costs when nothing happens.",
-      kName);
+      kRecoveryCommand);
   bench::RecoveryOptions options{.paceline = ExecutableDirectory() + "/paceline",
                                  .out_dir = "bench-out/recovery"};
   bool json = false;
@@ -50,22 +50,23 @@ int RunRecoveryBench(const std::vector<std::string>& raw) {
   app.add_flag("--json", json, "Print the results as one JSON object");
   if (const auto exit = ParseArguments(app, raw)) return *exit;
   const auto card = model::FindModel(options.config.model);
-  if (!card.ok()) return Fail(kName, card.status());
-  if (const Status valid = bench::Validate(options.config); !valid.ok()) return Fail(kName, valid);
+  if (!card.ok()) return Fail(kRecoveryCommand, card.status());
+  if (const Status valid = bench::Validate(options.config); !valid.ok())
+    return Fail(kRecoveryCommand, valid);
   if (const Status made = job::RunDirectory(options.out_dir).Create(); !made.ok()) {
-    return Fail(kName, made);
+    return Fail(kRecoveryCommand, made);
   }
   const std::stop_source stop;
   const job::StopWatcher watcher(stop);
   const bench::RecoveryResults results = bench::RunRecovery(
-      options, job::ReadMachine(), MakeProvenance(kName, raw),
+      options, job::ReadMachine(), MakeProvenance(kRecoveryCommand, raw),
       [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, stop.get_token());
   const Status written =
       job::WriteTextFile(options.out_dir + "/results.json", bench::ToJson(results) + "\n");
-  if (!written.ok()) return Fail(kName, written);
+  if (!written.ok()) return Fail(kRecoveryCommand, written);
   fmt::print("{}", json ? bench::ToJson(results) + "\n" : bench::RecoveryTable(results));
   if (results.failure.empty()) return 0;
-  return Fail(kName, Status::Error(Code::kInternal, results.failure));
+  return Fail(kRecoveryCommand, Status::Error(Code::kInternal, results.failure));
 }
 
 }  // namespace paceline::cli

@@ -23,15 +23,15 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kName[] = "paceline bench scaling";
+constexpr char kScalingCommand[] = "paceline bench scaling";
 
-struct Arguments {
+struct ScalingArguments {
   bench::ScalingOptions options;
   std::string out = "bench-out/scaling";
   bool json = false;
 };
 
-void AddFlags(CLI::App& app, Arguments& arguments) {
+void AddFlags(CLI::App& app, ScalingArguments& arguments) {
   bench::ScalingOptions& options = arguments.options;
   bench::ScalingConfig& config = options.config;
   app.option_defaults()->always_capture_default();
@@ -46,7 +46,7 @@ void AddFlags(CLI::App& app, Arguments& arguments) {
   app.add_flag("--json", arguments.json, "Print the results as one JSON object");
 }
 
-Status Resolve(Arguments* arguments) {
+Status Resolve(ScalingArguments* arguments) {
   bench::ScalingOptions& options = arguments->options;
   PACELINE_ASSIGN(const model::ModelCard* card, model::FindModel(options.config.model));
   options.expected_params = card->ParameterCount();
@@ -55,7 +55,7 @@ Status Resolve(Arguments* arguments) {
   options.worker_environment = job::WorkerEnvironment(::getenv);
   if (options.peer == "none") options.peer.clear();
   options.peer_family = model::FamilyName(card->family);
-  options.peers_dir = std::filesystem::path(PACELINE_SOURCE_DIR) / "bench" / "peers";
+  options.peers_dir = std::filesystem::path(SourceDirectory()) / "bench" / "peers";
   options.out_dir = arguments->out;
   PACELINE_TRY(bench::Validate(options));
   options.config.cpus = bench::ScalingCpus(options.config, job::ReadAvailableCpus());
@@ -74,27 +74,28 @@ int RunScalingBench(const std::vector<std::string>& raw) {
       "How much of the training throughput of lone workers the same number of cooperating workers "
       "reaches, next to PyTorch's DistributedDataParallel. Systems take turns, so that noise hits "
       "all of them.",
-      kName);
-  Arguments arguments;
+      kScalingCommand);
+  ScalingArguments arguments;
   AddFlags(app, arguments);
   if (const auto exit = ParseArguments(app, raw)) return *exit;
-  if (const Status resolved = Resolve(&arguments); !resolved.ok()) return Fail(kName, resolved);
+  if (const Status resolved = Resolve(&arguments); !resolved.ok())
+    return Fail(kScalingCommand, resolved);
 
   const std::stop_source stop;
   const job::StopWatcher watcher(stop);  // before the threads of the run
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const bench::ScalingOutcome outcome =
-      bench::RunScaling(arguments.options, job::ReadMachine(), MakeProvenance(kName, raw), progress,
-                        stop.get_token());
+      bench::RunScaling(arguments.options, job::ReadMachine(), MakeProvenance(kScalingCommand, raw),
+                        progress, stop.get_token());
   if (const Status written = WriteFiles(arguments.out, outcome.results); !written.ok()) {
-    return Fail(kName, written);
+    return Fail(kScalingCommand, written);
   }
   if (arguments.json) {
     fmt::print("{}\n", bench::ToJson(outcome.results, bench::JsonStyle::kOneLine));
   } else {
     fmt::print("{}\nreport: {}/report.html\n", bench::ScalingTable(outcome.results), arguments.out);
   }
-  return outcome.status.ok() ? 0 : Fail(kName, outcome.status);
+  return outcome.status.ok() ? 0 : Fail(kScalingCommand, outcome.status);
 }
 
 }  // namespace paceline::cli

@@ -27,27 +27,25 @@ Result<TrainRequest> ParseAndCheck(const std::vector<std::string>& arguments) {
   return request;
 }
 
-Status Wrong(std::string text) { return Status::Error(Code::kInvalidArgument, std::move(text)); }
-
 // The flags and whoever started this process must mean the same.
 Status CheckRole(const job::TrainConfig& config, const job::LaunchEnvironment& launch,
                  bool run_given) {
   const bool server = launch.role == job::LaunchRole::kServer;
   if (server && !config.UsesServers()) {
-    return Wrong(
+    return WrongArguments(
         fmt::format("{} started a parameter server; it takes --strategy ps", launch.source));
   }
   if (server && !run_given) {  // where it finds its state when it comes back
-    return Wrong("a parameter server needs --run DIR, the same whenever it is started");
+    return WrongArguments("a parameter server needs --run DIR, the same whenever it is started");
   }
   if (launch.role != job::LaunchRole::kTrainer) return {};
   if (config.UsesServers() && launch.servers.empty()) {
-    return Wrong(fmt::format("{} says where no servers are; set PACELINE_SERVERS=HOST:PORT,...",
-                             launch.source));
+    return WrongArguments(fmt::format(
+        "{} says where no servers are; set PACELINE_SERVERS=HOST:PORT,...", launch.source));
   }
   if (!config.UsesServers() && !launch.servers.empty()) {
-    return Wrong(fmt::format("{} started parameter servers; the trainers take --strategy ps",
-                             launch.source));
+    return WrongArguments(fmt::format(
+        "{} started parameter servers; the trainers take --strategy ps", launch.source));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include "base/json_writer.h"
 #include "cli/parse.h"
 #include "paceline/commands.h"
+#include "paceline/provenance.h"
 
 namespace paceline::cli {
 
@@ -15,12 +16,11 @@ int RunVersion(const std::vector<std::string>& arguments) {
   if (json) {
     fmt::print("{}\n", JsonObject()
                            .Add("version", PACELINE_VERSION)
-                           .Add("commit", PACELINE_COMMIT)
+                           .Add("commit", Commit())
                            .Add("compiler", __VERSION__)
                            .Text());
   } else {
-    fmt::print("paceline {} (commit {}, compiler {})\n", PACELINE_VERSION, PACELINE_COMMIT,
-               __VERSION__);
+    fmt::print("paceline {} (commit {}, compiler {})\n", PACELINE_VERSION, Commit(), __VERSION__);
   }
   return 0;
 }

@@ -10,7 +10,7 @@ namespace paceline::algo {
 namespace {
 
 // Finaliser of SplitMix64 (Steele et al., OOPSLA'14): every input bit reaches every output bit.
-constexpr std::uint64_t Mix(std::uint64_t x) {
+constexpr std::uint64_t MixBits(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
   return x ^ (x >> 31);
@@ -28,7 +28,7 @@ SampleOrder::SampleOrder(std::uint64_t seed, std::uint64_t epoch, std::uint64_t 
   std::uint64_t key = DeriveKey(seed, Purpose::kOrder, epoch, 0);
   for (std::uint64_t& round_key : keys_) {
     key += 0x9E3779B97F4A7C15ULL;
-    round_key = Mix(key);
+    round_key = MixBits(key);
   }
 }
 
@@ -36,8 +36,8 @@ std::uint64_t SampleOrder::Permute(std::uint64_t x) const {
   std::uint64_t low = x & low_mask_;
   std::uint64_t high = x >> low_bits_;
   for (int round = 0; round < kRounds; round += 2) {
-    high ^= (Mix(low + keys_[static_cast<std::size_t>(round)]) >> 32) & high_mask_;
-    low ^= (Mix(high + keys_[static_cast<std::size_t>(round) + 1]) >> 32) & low_mask_;
+    high ^= (MixBits(low + keys_[static_cast<std::size_t>(round)]) >> 32) & high_mask_;
+    low ^= (MixBits(high + keys_[static_cast<std::size_t>(round) + 1]) >> 32) & low_mask_;
   }
   return (high << low_bits_) | low;
 }

@@ -1,8 +1,11 @@
 #include "algo/schedule.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
+#include <utility>
 
 #include <gtest/gtest.h>
 

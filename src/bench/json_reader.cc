@@ -8,26 +8,28 @@
 
 namespace paceline::bench {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 struct JsonReader::Document {
-  Json root;
+  SortedJson root;
   Status error;
 };
 
 namespace {
 
-const Json* Find(const void* node, const char* name) {
-  const Json* object = static_cast<const Json*>(node);
+const SortedJson* Find(const void* node, const char* name) {
+  const SortedJson* object = static_cast<const SortedJson*>(node);
   if (object == nullptr || !object->is_object()) return nullptr;
   const auto found = object->find(name);
   return found == object->end() ? nullptr : &*found;
 }
 
-bool IsFinite(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
+bool IsFinite(const SortedJson& value) {
+  return value.is_number() && std::isfinite(value.get<double>());
+}
 
 // An unsigned number above the signed range would turn negative.
-bool IsInteger(const Json& value) {
+bool IsInteger(const SortedJson& value) {
   return value.is_number_integer() &&
          !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
 }
@@ -36,7 +38,7 @@ bool IsInteger(const Json& value) {
 
 Result<JsonReader> JsonReader::Parse(std::string_view text) {
   auto document = std::make_shared<Document>();
-  document->root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  document->root = SortedJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document->root.is_object()) {
     return Status::Error(Code::kProtocol,
                          fmt::format("not a JSON object: \"{}\"", text.substr(0, 120)));
@@ -54,34 +56,34 @@ void JsonReader::Fail(const char* name, const char* expected) const {
 Status JsonReader::status() const { return document_->error; }
 
 double JsonReader::Number(const char* name) {
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value != nullptr && IsFinite(*value)) return value->get<double>();
   Fail(name, "a finite number");
   return 0;
 }
 
 std::optional<double> JsonReader::OptionalNumber(const char* name) {
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value == nullptr || value->is_null()) return std::nullopt;
   return Number(name);
 }
 
 std::int64_t JsonReader::Integer(const char* name) {
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value != nullptr && IsInteger(*value)) return value->get<std::int64_t>();
   Fail(name, "an integer");
   return 0;
 }
 
 bool JsonReader::Flag(const char* name) {
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value != nullptr && value->is_boolean()) return value->get<bool>();
   Fail(name, "true or false");
   return false;
 }
 
 std::string JsonReader::Text(const char* name) {
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value != nullptr && value->is_string()) return value->get<std::string>();
   Fail(name, "a text");
   return {};
@@ -89,12 +91,12 @@ std::string JsonReader::Text(const char* name) {
 
 std::vector<double> JsonReader::Numbers(const char* name) {
   std::vector<double> numbers;
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value == nullptr || !value->is_array()) {
     Fail(name, "a list");
     return numbers;
   }
-  for (const Json& element : *value) {
+  for (const SortedJson& element : *value) {
     if (!IsFinite(element)) Fail(name, "a list of finite numbers");
     numbers.push_back(IsFinite(element) ? element.get<double>() : 0);
   }
@@ -107,12 +109,12 @@ std::vector<double> JsonReader::OptionalNumbers(const char* name) {
 
 std::vector<std::int64_t> JsonReader::Integers(const char* name) {
   std::vector<std::int64_t> integers;
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value == nullptr || !value->is_array()) {
     Fail(name, "a list");
     return integers;
   }
-  for (const Json& element : *value) {
+  for (const SortedJson& element : *value) {
     if (!IsInteger(element)) Fail(name, "a list of integers");
     integers.push_back(IsInteger(element) ? element.get<std::int64_t>() : 0);
   }
@@ -121,12 +123,12 @@ std::vector<std::int64_t> JsonReader::Integers(const char* name) {
 
 std::vector<std::string> JsonReader::Texts(const char* name) {
   std::vector<std::string> texts;
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value == nullptr || !value->is_array()) {
     Fail(name, "a list");
     return texts;
   }
-  for (const Json& element : *value) {
+  for (const SortedJson& element : *value) {
     if (!element.is_string()) Fail(name, "a list of texts");
     texts.push_back(element.is_string() ? element.get<std::string>() : "");
   }
@@ -134,7 +136,7 @@ std::vector<std::string> JsonReader::Texts(const char* name) {
 }
 
 JsonReader JsonReader::Object(const char* name) {
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value == nullptr || !value->is_object()) {
     Fail(name, "an object");
     value = nullptr;
@@ -144,12 +146,12 @@ JsonReader JsonReader::Object(const char* name) {
 
 std::vector<JsonReader> JsonReader::Objects(const char* name) {
   std::vector<JsonReader> objects;
-  const Json* value = Find(node_, name);
+  const SortedJson* value = Find(node_, name);
   if (value == nullptr || !value->is_array()) {
     Fail(name, "a list");
     return objects;
   }
-  for (const Json& element : *value) {
+  for (const SortedJson& element : *value) {
     if (!element.is_object()) Fail(name, "a list of objects");
     objects.push_back(
         JsonReader(document_, &element, fmt::format("{}{}[{}].", path_, name, objects.size())));

@@ -17,7 +17,7 @@ namespace {
 constexpr PerfOp kOps[] = {PerfOp::kAllReduce, PerfOp::kAllGather, PerfOp::kReduceScatter,
                            PerfOp::kBroadcast, PerfOp::kLatency};
 
-Status Invalid(std::string message) {
+Status InvalidCase(std::string message) {
   return Status::Error(Code::kInvalidArgument, std::move(message));
 }
 
@@ -64,7 +64,7 @@ Status SetField(std::string_view field, PerfStep* step) {
     good = ParseNumber(value, &check) && (check == 0 || check == 1);
     step->check = check == 1;
   }
-  return good ? Status() : Invalid(fmt::format("bad field \"{}\"", field));
+  return good ? Status() : InvalidCase(fmt::format("bad field \"{}\"", field));
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ Result<PerfOp> ParsePerfOp(std::string_view name) {
   for (const PerfOp op : kOps) {
     if (name == PerfOpName(op)) return op;
   }
-  return Invalid(fmt::format(
+  return InvalidCase(fmt::format(
       "unknown collective '{}': one of allreduce, allgather, reducescatter, broadcast, latency",
       name));
 }
@@ -94,7 +94,7 @@ Result<std::size_t> ParseSize(std::string_view text) {
   const std::size_t factor = TakeSuffix(&digits);
   std::size_t number = 0;
   if (!ParseNumber(digits, &number) || number > std::numeric_limits<std::size_t>::max() / factor) {
-    return Invalid(fmt::format("'{}' is not a size such as 4096, 4K, 64M or 1G", text));
+    return InvalidCase(fmt::format("'{}' is not a size such as 4096, 4K, 64M or 1G", text));
   }
   return number * factor;
 }
@@ -110,12 +110,13 @@ std::string FormatSize(std::size_t bytes) {
 }
 
 Result<std::vector<std::size_t>> ListSizes(const SizeRange& range) {
-  if (range.min_bytes < sizeof(float)) return Invalid("the smallest size is one float: 4 bytes");
+  if (range.min_bytes < sizeof(float))
+    return InvalidCase("the smallest size is one float: 4 bytes");
   if (range.max_bytes < range.min_bytes) {
-    return Invalid(fmt::format("the largest size {} is below the smallest {}",
-                               FormatSize(range.max_bytes), FormatSize(range.min_bytes)));
+    return InvalidCase(fmt::format("the largest size {} is below the smallest {}",
+                                   FormatSize(range.max_bytes), FormatSize(range.min_bytes)));
   }
-  if (range.factor < 2) return Invalid("the factor between sizes must be at least 2");
+  if (range.factor < 2) return InvalidCase("the factor between sizes must be at least 2");
   std::vector<std::size_t> sizes;
   for (std::size_t size = range.min_bytes;;) {
     sizes.push_back(size);
@@ -167,7 +168,7 @@ std::string ToCommand(const PerfStep& step) {
 
 Result<PerfStep> ParseCommand(std::string_view line) {
   constexpr std::string_view kRun = "run ";
-  if (!line.starts_with(kRun)) return Invalid(fmt::format("unknown command \"{}\"", line));
+  if (!line.starts_with(kRun)) return InvalidCase(fmt::format("unknown command \"{}\"", line));
   line.remove_prefix(kRun.size());
   PerfStep step;
   while (!line.empty()) {
@@ -175,7 +176,7 @@ Result<PerfStep> ParseCommand(std::string_view line) {
     if (end > 0) PACELINE_TRY(SetField(line.substr(0, end), &step));
     line.remove_prefix(std::min(end + 1, line.size()));
   }
-  if (step.bytes == 0) return Invalid("a run needs a size");
+  if (step.bytes == 0) return InvalidCase("a run needs a size");
   return step;
 }
 

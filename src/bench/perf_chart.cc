@@ -48,7 +48,7 @@ Axis MakeAxis(const LogChart& chart, double base, Pick&& pick) {
   return axis;
 }
 
-std::string Line(const char* css, double x1, double y1, double x2, double y2) {
+std::string ChartLine(const char* css, double x1, double y1, double x2, double y2) {
   return fmt::format(
       "<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", css, x1, y1,
       x2, y2);
@@ -69,12 +69,12 @@ std::string Grid(const Axis& x, const Axis& y, int x_every) {
   std::string svg;
   for (int exponent = y.low; exponent <= y.high; ++exponent) {
     const double place = y.Place(std::pow(10, exponent));
-    svg += Line(exponent == y.low ? "axis" : "grid", x.begin, place, x.end, place);
+    svg += ChartLine(exponent == y.low ? "axis" : "grid", x.begin, place, x.end, place);
     svg += Text(x.begin - 8, place + 4, "end", PowerOfTen(exponent));
   }
   for (int exponent = x.low; exponent <= x.high; exponent += x_every) {
     const double value = std::pow(2, exponent);
-    svg += Line("grid", x.Place(value), y.begin, x.Place(value), y.end);
+    svg += ChartLine("grid", x.Place(value), y.begin, x.Place(value), y.end);
     svg +=
         Text(x.Place(value), y.begin + 18, "middle", FormatSize(static_cast<std::size_t>(value)));
   }
@@ -90,7 +90,7 @@ std::string SeriesSvg(const LogSeries& series, std::size_t index, const Axis& x,
     if (point.y.low > 0 && point.y.high > 0) {
       const double top = std::max(y.Place(point.y.high), y.end);
       const double bottom = std::min(y.Place(point.y.low), y.begin);
-      marks += Line(fmt::format("span s{}", index).c_str(), px, bottom, px, top);
+      marks += ChartLine(fmt::format("span s{}", index).c_str(), px, bottom, px, top);
     }
     marks +=
         fmt::format("<circle class=\"s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n", index, px, py);

@@ -16,7 +16,7 @@ namespace paceline::bench {
 namespace {
 
 // The exchange happens once at the start, so waiting by looking again costs nothing measured.
-constexpr std::chrono::milliseconds kLookAgain{2};
+constexpr std::chrono::milliseconds kLookAtWork{2};
 
 std::filesystem::path BlobFile(const std::filesystem::path& folder, std::uint64_t rank) {
   return folder / fmt::format("rank-{}", rank);
@@ -43,7 +43,7 @@ Result<std::string> AwaitBlob(const std::filesystem::path& path, Instant deadlin
     if (SystemClock().Now() >= deadline) {
       return Status::Error(Code::kTimeout, fmt::format("{} did not appear", path.string()));
     }
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kLookAtWork);
   }
 }
 

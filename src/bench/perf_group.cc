@@ -17,9 +17,9 @@ namespace paceline::bench {
 
 namespace {
 
-constexpr int kExitNotAvailable = 3;     // the protocol's code
-constexpr int kExitNoSuchProgram = 127;  // the shell's code
-constexpr std::chrono::milliseconds kLookAgain{50};
+constexpr int kExitNotAvailable = 3;      // the protocol's code
+constexpr int kExitProgramMissing = 127;  // the shell's code
+constexpr std::chrono::milliseconds kLookAtRanks{50};
 constexpr std::chrono::milliseconds kGrace{3'000};  // mpirun removes its files when it may
 
 // The output goes to a file, since nobody reads a pipe meanwhile. SIGINT is left to the driver:
@@ -77,7 +77,7 @@ Status PerfGroup::AcceptRanks(PerfListener& listener, const std::stop_token& sto
   const Instant deadline = SystemClock().Now() + options_.ready_timeout;
   while (admitted_ < options_.workers) {
     if (stop.stop_requested()) return Stopped(options_.engine);
-    auto channel = listener.Accept(kLookAgain);
+    auto channel = listener.Accept(kLookAtRanks);
     if (channel.ok()) {
       PACELINE_TRY(Admit(std::move(*channel)));
       continue;
@@ -93,7 +93,7 @@ Status PerfGroup::CheckAlive() {
   for (Subprocess& process : processes_) {
     const auto state = process.Wait(std::chrono::milliseconds(0));
     if (!state.ok()) continue;
-    const bool absent = state->code == kExitNotAvailable || state->code == kExitNoSuchProgram;
+    const bool absent = state->code == kExitNotAvailable || state->code == kExitProgramMissing;
     if (absent) {
       return Status::Error(Code::kUnavailable, fmt::format("{}{}", options_.engine, LastWords()));
     }

@@ -25,7 +25,7 @@ std::string Timestamp(std::int64_t unix_seconds) {
 
 double Median(const std::vector<double>& values) { return paceline::Summarize(values).median; }
 
-Json SummaryJson(const std::optional<Summary>& summary) {
+Json SummaryOrNull(const std::optional<Summary>& summary) {
   if (!summary) return nullptr;
   return {{"median", summary->median}, {"mad", summary->mad},   {"min", summary->min},
           {"max", summary->max},       {"mean", summary->mean}, {"count", summary->count}};
@@ -64,7 +64,7 @@ Json PointJson(const PerfResults& results, std::size_t engine, std::size_t index
           {"actual_iterations", point.iterations},
           {"experiment_name", fmt::format("{}-{}-{}", PerfOpName(config.op),
                                           results.engines[engine].name, FormatSize(shape.bytes))},
-          {"time_summary", SummaryJson(paceline::Summarize(point.time_us))},
+          {"time_summary", SummaryOrNull(paceline::Summarize(point.time_us))},
           {"times_us", point.time_us},
           {"min_us", paceline::Summarize(point.min_us).min},
           {"max_us", paceline::Summarize(point.max_us).max},
@@ -72,7 +72,7 @@ Json PointJson(const PerfResults& results, std::size_t engine, std::size_t index
           {"p95_us", Median(point.p95_us)},
           {"p99_us", Median(point.p99_us)},
           {"sent_bytes", point.sent_bytes == 0 ? Json(nullptr) : Json(point.sent_bytes)},
-          {"speedup", SummaryJson(Speedup(results, engine, index))}};
+          {"speedup", SummaryOrNull(Speedup(results, engine, index))}};
 }
 
 Json EngineJson(const PerfResults& results, std::size_t index) {

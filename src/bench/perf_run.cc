@@ -17,7 +17,7 @@ namespace paceline::bench {
 
 namespace {
 
-Status Invalid(std::string message) {
+Status InvalidPerf(std::string message) {
   return Status::Error(Code::kInvalidArgument, std::move(message));
 }
 
@@ -107,10 +107,10 @@ PerfProcess PlanMpi(const PerfRunOptions& options, const std::filesystem::path& 
 }
 
 // One run of the benchmark.
-class Harness {
+class PerfHarness {
  public:
-  Harness(const PerfRunOptions& options, const Progress& progress, std::stop_token stop,
-          PerfResults* results)
+  PerfHarness(const PerfRunOptions& options, const Progress& progress, std::stop_token stop,
+              PerfResults* results)
       : options_(options), progress_(progress), stop_(std::move(stop)), results_(*results) {}
   Status Run();
 
@@ -127,7 +127,7 @@ class Harness {
   std::vector<std::optional<PerfGroup>> groups_;  // per engine; none: not available
 };
 
-Status Harness::Run() {
+Status PerfHarness::Run() {
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir / "logs", error);
   if (error) return DiskError(options_.out_dir, error.message());
@@ -138,7 +138,7 @@ Status Harness::Run() {
   return QuitAll();
 }
 
-Status Harness::StartAll(const std::filesystem::path& folder) {
+Status PerfHarness::StartAll(const std::filesystem::path& folder) {
   for (const std::string& name : options_.engines) {
     EngineResults& engine = results_.engines.emplace_back(EngineResults{.name = name});
     std::optional<PerfGroup>& group = groups_.emplace_back();
@@ -167,7 +167,7 @@ Status Harness::StartAll(const std::filesystem::path& folder) {
   return {};
 }
 
-Status Harness::RunSize(std::size_t bytes) {
+Status PerfHarness::RunSize(std::size_t bytes) {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     if (groups_[i]) results_.engines[i].points.push_back({.requested_bytes = bytes});
   }
@@ -184,7 +184,7 @@ Status Harness::RunSize(std::size_t bytes) {
   return {};
 }
 
-Status Harness::Round(int round, std::size_t bytes) {
+Status PerfHarness::Round(int round, std::size_t bytes) {
   for (std::size_t turn = 0; turn < groups_.size(); ++turn) {
     const std::size_t i = round % 2 == 0 ? turn : groups_.size() - 1 - turn;
     if (!groups_[i]) continue;
@@ -196,7 +196,7 @@ Status Harness::Round(int round, std::size_t bytes) {
   return stop_.stop_requested() ? Status::Error(Code::kAborted, "stopped") : Status();
 }
 
-Status Harness::QuitAll() {
+Status PerfHarness::QuitAll() {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     if (!groups_[i]) continue;
     PACELINE_ASSIGN(results_.engines[i].max_rss_bytes, groups_[i]->Quit(stop_));
@@ -216,29 +216,30 @@ Status Validate(const PerfRunOptions& options) {
   const PerfConfig& config = options.config;
   constexpr int kMaxWorkers = 256;
   if (config.workers < 1 || config.workers > kMaxWorkers) {
-    return Invalid(fmt::format("workers must be between 1 and {}", kMaxWorkers));
+    return InvalidPerf(fmt::format("workers must be between 1 and {}", kMaxWorkers));
   }
-  if (config.rounds < 1) return Invalid("rounds must be at least 1");
-  if (config.iterations < 0) return Invalid("iterations must not be negative");
-  if (config.warmup < 0) return Invalid("warm-up iterations must not be negative");
+  if (config.rounds < 1) return InvalidPerf("rounds must be at least 1");
+  if (config.iterations < 0) return InvalidPerf("iterations must not be negative");
+  if (config.warmup < 0) return InvalidPerf("warm-up iterations must not be negative");
   PACELINE_TRY(ListSizes(config.sizes).status());
-  if (options.engines.empty()) return Invalid("which engines? native, gloo, mpi");
+  if (options.engines.empty()) return InvalidPerf("which engines? native, gloo, mpi");
   std::set<std::string> seen;
   for (const std::string& engine : options.engines) {
     if (engine != "native" && engine != "native-tcp" && engine != "gloo" && engine != "mpi") {
-      return Invalid(fmt::format("unknown engine '{}': native, native-tcp, gloo or mpi", engine));
+      return InvalidPerf(
+          fmt::format("unknown engine '{}': native, native-tcp, gloo or mpi", engine));
     }
-    if (!seen.insert(engine).second) return Invalid(fmt::format("engine {} twice", engine));
+    if (!seen.insert(engine).second) return InvalidPerf(fmt::format("engine {} twice", engine));
   }
   if (options.hosts.size() != options.addresses.size()) {
-    return Invalid(
+    return InvalidPerf(
         fmt::format("{} hosts have {} addresses", options.hosts.size(), options.addresses.size()));
   }
   if (!options.rank_prefix.empty() && options.hosts.empty()) {
-    return Invalid("a rank prefix needs hosts: see tools/netns_hosts.sh");
+    return InvalidPerf("a rank prefix needs hosts: see tools/netns_hosts.sh");
   }
   if (!options.hosts.empty() && seen.contains("mpi") && options.remote_agent.empty()) {
-    return Invalid("engine mpi needs an agent to reach several hosts");
+    return InvalidPerf("engine mpi needs an agent to reach several hosts");
   }
   return {};
 }
@@ -266,7 +267,7 @@ PerfOutcome RunPerf(const PerfRunOptions& options, const job::Machine& machine,
     if (machine.cores > 0 && options.config.workers > machine.cores) {
       progress(fmt::format("{} workers share {} cores", options.config.workers, machine.cores));
     }
-    outcome.status = Harness(options, progress, std::move(stop), &results).Run();
+    outcome.status = PerfHarness(options, progress, std::move(stop), &results).Run();
   }
   results.partial = !outcome.status.ok();
   results.failure = outcome.status.message();

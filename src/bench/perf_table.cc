@@ -1,5 +1,7 @@
 #include "bench/perf_table.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text_table.h"
@@ -9,7 +11,7 @@ namespace paceline::bench {
 
 namespace {
 
-constexpr char kNone[] = "—";
+constexpr char kNoFigure[] = "—";
 
 // As nccl-tests: seven characters, fewer decimals for larger numbers.
 std::string NcclTime(double us) {
@@ -21,7 +23,7 @@ std::string Decimals(double value) {
 }
 
 std::string Microseconds(const std::vector<double>& rounds) {
-  return rounds.empty() ? kNone : FormatMicroseconds(paceline::Summarize(rounds));
+  return rounds.empty() ? kNoFigure : FormatMicroseconds(paceline::Summarize(rounds));
 }
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -31,7 +33,7 @@ std::vector<std::string> EngineCells(const PerfResults& results, std::size_t eng
                                      std::size_t index) {
   const EngineResults& mine = results.engines[engine];
   const bool latency = results.config.op == PerfOp::kLatency;
-  if (index >= mine.points.size()) return std::vector<std::string>(latency ? 3 : 2, kNone);
+  if (index >= mine.points.size()) return std::vector<std::string>(latency ? 3 : 2, kNoFigure);
   const PerfPoint& point = mine.points[index];
   if (latency)
     return {Microseconds(point.time_us), Microseconds(point.p50_us), Microseconds(point.p99_us)};
@@ -50,7 +52,7 @@ void Append(std::vector<std::string>* row, const std::vector<std::string>& cells
 }  // namespace
 
 std::string FormatMicroseconds(const std::optional<Summary>& time_us) {
-  if (!time_us) return kNone;
+  if (!time_us) return kNoFigure;
   return fmt::format("{} ± {}", Decimals(time_us->median), Decimals(time_us->mad));
 }
 
@@ -108,7 +110,7 @@ std::string SideBySide(const PerfResults& results) {
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<std::string>& row = rows.emplace_back();
     const auto& sizes = results.engines[*reference].points;
-    row.push_back(i < sizes.size() ? FormatSize(sizes[i].requested_bytes) : kNone);
+    row.push_back(i < sizes.size() ? FormatSize(sizes[i].requested_bytes) : kNoFigure);
     for (std::size_t e = 0; e < results.engines.size(); ++e) {
       if (!results.engines[e].unavailable.empty()) continue;
       Append(&row, EngineCells(results, e, i));

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kReady(30'000), kOneCall(60'000), kLookAgain(20);
+constexpr milliseconds kPeerReady(30'000), kOneCall(60'000), kLookAtPeer(20);
 constexpr int kNotInstalled = 127;
 // One client for each line, which has further flags for it, to the port that is the first argument.
 // Started by a process of its own: a fork of ours would make the first write to each page of our
@@ -31,7 +31,7 @@ constexpr char kClientEnded[] = "ended";
 
 // The end of a process that could not be started is seen by whoever reads from it.
 Status WhyNoAnswer(Subprocess& process, const std::string& name, const Status& status) {
-  const auto ended = process.Wait(kLookAgain);
+  const auto ended = process.Wait(kLookAtPeer);
   if (ended.ok() && ended->code == kNotInstalled) {
     return Status::Error(Code::kNotFound, name + " is not installed");
   }
@@ -66,14 +66,14 @@ Result<GrpcPeer> GrpcPeer::Start(const std::string& program, std::size_t bytes) 
   }
   PACELINE_ASSIGN(Subprocess server,
                   Subprocess::Start({.argv = {program, "serve"}, .pipe_stdin = true}));
-  PACELINE_ASSIGN(JsonReader serves, ReadAnswer(server, "gRPC's server", kReady));
+  PACELINE_ASSIGN(JsonReader serves, ReadAnswer(server, "gRPC's server", kPeerReady));
   const std::int64_t port = serves.Integer("port");
   PACELINE_TRY(serves.status());
   PACELINE_ASSIGN(
       Subprocess client,
       Subprocess::Start({.argv = {program, "call", std::to_string(port), std::to_string(bytes)},
                          .pipe_stdin = true}));
-  PACELINE_TRY(ReadAnswer(client, "gRPC's client", kReady).status());
+  PACELINE_TRY(ReadAnswer(client, "gRPC's client", kPeerReady).status());
   return GrpcPeer(std::move(server), std::move(client));
 }
 
@@ -95,11 +95,11 @@ Result<IperfPeer> IperfPeer::Start() {
                                      .pipe_stdin = true}));
   IperfPeer peer(std::move(*server), std::move(clients));
   // It says nothing when it listens: the first client that reaches it ends the waiting.
-  const Instant deadline = SystemClock().Now() + kReady;
+  const Instant deadline = SystemClock().Now() + kPeerReady;
   for (;;) {
     const auto speed = peer.BytesPerSecond(Pacing::kOfSystem);
     if (speed.ok()) return peer;
-    const auto ended = peer.server_.Wait(kLookAgain);
+    const auto ended = peer.server_.Wait(kLookAtPeer);
     if (ended.ok() && ended->code == kNotInstalled) {
       return Status::Error(Code::kNotFound, "iperf3 is not installed");
     }

@@ -196,7 +196,7 @@ Result<double> TimeAll(const Trainers& trainers, const std::function<Status(Trai
     }
   }
   for (const Status& status : ended) PACELINE_TRY(status);
-  return Summarize(seconds).max;
+  return paceline::Summarize(seconds).max;
 }
 
 // Peers that are here.

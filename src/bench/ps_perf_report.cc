@@ -15,7 +15,7 @@ namespace paceline::bench {
 
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 double GigabytesPerSecond(const PsMeasure& measure) {
   const double seconds = paceline::Summarize(measure.seconds).median;
@@ -116,7 +116,7 @@ std::vector<std::string> PsWarnings(const PsPerfResults& results) {
   return warnings;
 }
 
-Json ConfigJson(const PsPerfConfig& config) {
+SortedJson ConfigJson(const PsPerfConfig& config) {
   return {{"servers", config.servers},
           {"workers", config.trainers},
           {"dense_bytes", config.dense_bytes},
@@ -128,19 +128,21 @@ Json ConfigJson(const PsPerfConfig& config) {
           {"wal", config.wal}};
 }
 
-Json MeasureJson(const PsPerfResults& results, const PsMeasure& measure) {
+SortedJson MeasureJson(const PsPerfResults& results, const PsMeasure& measure) {
   const Summary summary = paceline::Summarize(measure.seconds);
   const bool has_bytes = measure.bytes > 0;
-  Json json{{"what", measure.what},
-            {"way", measure.way},
-            {"bytes", has_bytes ? Json(measure.bytes) : Json()},
-            {"seconds", measure.seconds},
-            {"median", summary.median},
-            {"mad", summary.mad},
-            {"gb_per_second", has_bytes ? Json(GigabytesPerSecond(measure)) : Json()}};
+  SortedJson json{
+      {"what", measure.what},
+      {"way", measure.way},
+      {"bytes", has_bytes ? SortedJson(measure.bytes) : SortedJson()},
+      {"seconds", measure.seconds},
+      {"median", summary.median},
+      {"mad", summary.mad},
+      {"gb_per_second", has_bytes ? SortedJson(GigabytesPerSecond(measure)) : SortedJson()}};
   for (const Comparison& comparison : kComparisons) {
     const auto ratio = comparison.ratio(results, measure);
-    json[comparison.name] = ratio ? Json{{"median", ratio->median}, {"mad", ratio->mad}} : Json();
+    json[comparison.name] =
+        ratio ? SortedJson{{"median", ratio->median}, {"mad", ratio->mad}} : SortedJson();
   }
   return json;
 }
@@ -148,23 +150,23 @@ Json MeasureJson(const PsPerfResults& results, const PsMeasure& measure) {
 }  // namespace
 
 std::string ToJson(const PsPerfResults& results, JsonStyle style) {
-  Json measures = Json::array();
+  SortedJson measures = SortedJson::array();
   for (const PsMeasure& measure : results.measures) {
     measures.push_back(MeasureJson(results, measure));
   }
-  const Json root{{"version", PACELINE_VERSION},
-                  {"name", "perf ps"},
-                  {"start_unix", results.provenance.started_unix},
-                  {"args", results.provenance.command_line},
-                  {"commit", results.provenance.commit},
-                  {"dirty", results.provenance.dirty},
-                  {"machine", Json::parse(results.machine.Json().Text())},
-                  {"config", ConfigJson(results.config)},
-                  {"warnings", PsWarnings(results)},
-                  {"skipped", results.skipped},
-                  {"results", std::move(measures)}};
+  const SortedJson root{{"version", PACELINE_VERSION},
+                        {"name", "perf ps"},
+                        {"start_unix", results.provenance.started_unix},
+                        {"args", results.provenance.command_line},
+                        {"commit", results.provenance.commit},
+                        {"dirty", results.provenance.dirty},
+                        {"machine", SortedJson::parse(results.machine.Json().Text())},
+                        {"config", ConfigJson(results.config)},
+                        {"warnings", PsWarnings(results)},
+                        {"skipped", results.skipped},
+                        {"results", std::move(measures)}};
   return root.dump(style == JsonStyle::kIndented ? 1 : -1, ' ', false,
-                   Json::error_handler_t::replace);
+                   SortedJson::error_handler_t::replace);
 }
 
 std::string PsPerfTable(const PsPerfResults& results) {

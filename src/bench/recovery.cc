@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongest = 300s;        // for anything to happen; only against hanging
+constexpr auto kLongestWait = 300s;    // for anything to happen; only against hanging
 constexpr std::uint64_t kSettled = 4;  // steps of a full group before the next fault
 // Between cuts, which have to be planned: long enough for a replacement to come.
 constexpr int kStepsBetweenCuts = 60;
@@ -36,7 +36,7 @@ class RunWatcher {
   // Waits until `reached` holds. Records are looked at every millisecond: nobody tells us.
   Status WaitFor(const char* what, const std::function<bool()>& reached, Subprocess& child,
                  const std::stop_token& stop) {
-    const auto deadline = std::chrono::steady_clock::now() + kLongest;
+    const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
     for (;;) {
       PACELINE_ASSIGN(const auto change,
                       events_.Poll([&](const job::Record& r) { Add(r); }, [] {}));
@@ -51,7 +51,7 @@ class RunWatcher {
       }
       if (std::chrono::steady_clock::now() > deadline) {
         return Status::Error(Code::kTimeout,
-                             fmt::format("no {} within {} s", what, kLongest.count()));
+                             fmt::format("no {} within {} s", what, kLongestWait.count()));
       }
       std::this_thread::sleep_for(1ms);
     }
@@ -106,7 +106,7 @@ class RecoveryRun {
     PACELINE_ASSIGN(child_, Subprocess::Start({.argv = argv, .own_group = true}));
     for (int i = 0; i < options_.config.faults; ++i) PACELINE_TRY(Once(i));
     child_->Signal(SIGINT);
-    PACELINE_ASSIGN(const ExitState state, child_->Wait(kLongest));
+    PACELINE_ASSIGN(const ExitState state, child_->Wait(kLongestWait));
     if (!state.Success()) return Status::Error(Code::kInternal, "training: " + state.Describe());
     return Audit();
   }
@@ -175,7 +175,7 @@ class RecoveryRun {
         "full group",
         [&] { return watcher_.members.size() == workers && watcher_.steps_in_view >= kSettled; },
         *child_, stop_));
-    const double step = Summarize(watcher_.step_seconds).median;
+    const double step = paceline::Summarize(watcher_.step_seconds).median;
     if (!results_.recoveries.empty()) {
       results_.recoveries.back().stall_of_joining = join_gap_ - step;
     }

@@ -20,8 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongest = 300s;     // for a turn; only against hanging
-constexpr std::size_t kWarmUp = 5;  // first steps: memory is touched, buckets are learnt
+constexpr auto kLongestTurn = 300s;  // for a turn; only against hanging
+constexpr std::size_t kWarmUp = 5;   // first steps: memory is touched, buckets are learnt
 
 // Processes whose parent is `parent`.
 std::vector<pid_t> ChildrenOf(pid_t parent) {
@@ -71,7 +71,7 @@ class TurnTaker {
   Status End() {
     Signal(SIGCONT);
     child_.Signal(SIGINT);
-    PACELINE_ASSIGN(const ExitState state, child_.Wait(kLongest));
+    PACELINE_ASSIGN(const ExitState state, child_.Wait(kLongestTurn));
     if (!state.Success()) return Status::Error(Code::kInternal, "training: " + state.Describe());
     return {};
   }
@@ -90,7 +90,7 @@ class TurnTaker {
       last = step->samples;
       seconds.push_back(step->seconds);
     };
-    const auto deadline = std::chrono::steady_clock::now() + kLongest;
+    const auto deadline = std::chrono::steady_clock::now() + kLongestTurn;
     while (seconds.size() < steps + 1) {
       PACELINE_ASSIGN(const auto change, events_.Poll(add, [] {}));
       (void)change;
@@ -98,13 +98,13 @@ class TurnTaker {
       if (child_.Wait(0ms).ok()) return Status::Error(Code::kInternal, "the training ended");
       if (std::chrono::steady_clock::now() > deadline) {
         return Status::Error(Code::kTimeout,
-                             fmt::format("no {} steps within {} s", steps, kLongest.count()));
+                             fmt::format("no {} steps within {} s", steps, kLongestTurn.count()));
       }
       std::this_thread::sleep_for(1ms);  // nobody tells us of records
     }
     seconds.erase(seconds.begin());  // it was interrupted by the end of the last turn
     const double samples = static_cast<double>(last - first) / static_cast<double>(seconds.size());
-    return samples / Summarize(seconds).median;
+    return samples / paceline::Summarize(seconds).median;
   }
 
   Subprocess child_;

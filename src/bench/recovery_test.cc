@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
 
-RecoveryResults SampleResults() {
+RecoveryResults SampleRecovery() {
   RecoveryResults results;
   results.machine.cores = 2;
   results.recoveries = {{0.5, 0.25, 0.1}, {0.7, 0.3, std::nullopt}};
@@ -23,7 +23,7 @@ RecoveryResults SampleResults() {
 }
 
 TEST(Recovery, JsonHasEveryFaultAndTheSummary) {
-  const auto json = nlohmann::json::parse(ToJson(SampleResults()));
+  const auto json = nlohmann::json::parse(ToJson(SampleRecovery()));
   EXPECT_EQ(json["name"], "recovery");
   ASSERT_EQ(json["recoveries"].size(), 2U);
   EXPECT_EQ(json["recoveries"][0]["stall_of_joining"], 0.1);
@@ -40,7 +40,7 @@ TEST(Recovery, NothingMeasuredIsNull) {
 }
 
 TEST(Recovery, TableShowsMillisecondsAndFailures) {
-  RecoveryResults results = SampleResults();
+  RecoveryResults results = SampleRecovery();
   results.failure = "the training ended";
   EXPECT_THAT(
       RecoveryTable(results),

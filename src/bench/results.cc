@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kSchema = 1;
+constexpr std::int64_t kSingleNodeSchema = 1;
 constexpr char kName[] = "single-node";
 
 template <typename T>
@@ -133,7 +133,7 @@ std::string ToJson(const SingleNodeResults& results, JsonStyle style) {
   }
   Json batches = Json::array();
   for (const BatchRuns& batch : results.batches) batches.push_back(ToJson(batch));
-  const Json json = {{"schema", kSchema},
+  const Json json = {{"schema", kSingleNodeSchema},
                      {"name", kName},
                      {"partial", results.partial},
                      {"failure", results.failure},
@@ -156,9 +156,9 @@ Result<SingleNodeResults> SingleNodeFromJson(std::string_view text) {
   auto parsed = JsonReader::Parse(text);
   if (!parsed.ok()) return Status::Error(Code::kBadData, parsed.status().message());
   JsonReader& json = *parsed;
-  if (json.Integer("schema") != kSchema || json.Text("name") != kName) {
+  if (json.Integer("schema") != kSingleNodeSchema || json.Text("name") != kName) {
     return Status::Error(Code::kBadData,
-                         fmt::format("not a {} result of schema {}", kName, kSchema));
+                         fmt::format("not a {} result of schema {}", kName, kSingleNodeSchema));
   }
   SingleNodeResults results;
   results.partial = json.Flag("partial");

@@ -28,7 +28,7 @@ struct Team {
   std::optional<StepTeam> servers;  // none: not available
 };
 
-Status Invalid(std::string message) {
+Status InvalidScaling(std::string message) {
   return Status::Error(Code::kInvalidArgument, std::move(message));
 }
 
@@ -46,10 +46,10 @@ std::string ModeName(const Team& team, const ScalingResults& results) {
 }
 
 // One run of the benchmark; system 0 is ours.
-class Harness {
+class ScalingHarness {
  public:
-  Harness(const ScalingOptions& options, const Progress& progress, std::stop_token stop,
-          ScalingResults* results);
+  ScalingHarness(const ScalingOptions& options, const Progress& progress, std::stop_token stop,
+                 ScalingResults* results);
   Status Run();
 
  private:
@@ -75,8 +75,8 @@ class Harness {
   std::vector<Team> teams_;
 };
 
-Harness::Harness(const ScalingOptions& options, const Progress& progress, std::stop_token stop,
-                 ScalingResults* results)
+ScalingHarness::ScalingHarness(const ScalingOptions& options, const Progress& progress,
+                               std::stop_token stop, ScalingResults* results)
     : options_(options), progress_(progress), stop_(std::move(stop)), results_(*results) {
   results_.systems.push_back({.info = {.name = "Paceline"}, .together_name = "allreduce"});
   if (!options.peer.empty()) {
@@ -88,7 +88,7 @@ Harness::Harness(const ScalingOptions& options, const Progress& progress, std::s
   }
 }
 
-Status Harness::Run() {
+Status ScalingHarness::Run() {
   PACELINE_TRY(OpenMeetings());
   PACELINE_TRY(StartAll());
   for (Team& team : teams_) {
@@ -100,7 +100,7 @@ Status Harness::Run() {
   return QuitAll();
 }
 
-Status Harness::OpenMeetings() {
+Status ScalingHarness::OpenMeetings() {
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir / "logs", error);
   if (error) {
@@ -117,7 +117,7 @@ Status Harness::OpenMeetings() {
   return {};
 }
 
-Status Harness::StartAll() {
+Status ScalingHarness::StartAll() {
   for (Team& team : teams_) {
     SystemInfo& system = results_.systems[team.system].info;
     if (!system.unavailable.empty()) continue;
@@ -138,7 +138,7 @@ Status Harness::StartAll() {
   return {};
 }
 
-Status Harness::StartTeam(Team* team) {
+Status ScalingHarness::StartTeam(Team* team) {
   std::vector<StepServerOptions> ranks;
   ranks.reserve(static_cast<std::size_t>(options_.config.workers));
   for (int rank = 0; rank < options_.config.workers; ++rank) ranks.push_back(PlanRank(*team, rank));
@@ -151,7 +151,7 @@ Status Harness::StartTeam(Team* team) {
   return {};
 }
 
-StepTask Harness::Task() const {
+StepTask ScalingHarness::Task() const {
   return {.model = options_.config.model,
           .batch = options_.config.batch,
           .threads = options_.config.threads,
@@ -159,7 +159,7 @@ StepTask Harness::Task() const {
           .tensors = options_.expected_tensors};
 }
 
-StepServerOptions Harness::PlanRank(const Team& team, int rank) const {
+StepServerOptions ScalingHarness::PlanRank(const Team& team, int rank) const {
   const bool ours = team.system == 0;
   const std::string label = fmt::format("{}-{}-{}", ours ? "paceline" : options_.peer,
                                         team.mode == Mode::kAlone ? "alone" : "together", rank);
@@ -182,7 +182,7 @@ StepServerOptions Harness::PlanRank(const Team& team, int rank) const {
   return server;
 }
 
-void Harness::AddOurGroup(int rank, StepServerOptions* server) const {
+void ScalingHarness::AddOurGroup(int rank, StepServerOptions* server) const {
   const auto world = static_cast<std::uint64_t>(options_.config.workers);
   const auto self = static_cast<std::uint64_t>(rank);
   for (const auto& [name, value] : job::ToVariables({.source = "paceline",
@@ -197,7 +197,7 @@ void Harness::AddOurGroup(int rank, StepServerOptions* server) const {
   server->environment["PACELINE_COORDINATOR_RUNS"] = "yes";
 }
 
-void Harness::AddPeerGroup(int rank, StepServerOptions* server) const {
+void ScalingHarness::AddPeerGroup(int rank, StepServerOptions* server) const {
   server->argv.emplace_back("--init");
   server->argv.push_back("file://" + (folder_->path() / "meeting").string());
   server->environment["RANK"] = std::to_string(rank);
@@ -206,7 +206,7 @@ void Harness::AddPeerGroup(int rank, StepServerOptions* server) const {
   server->environment["GLOO_SOCKET_IFNAME"] = "lo";
 }
 
-Status Harness::Turn(Team* team, int steps) {
+Status ScalingHarness::Turn(Team* team, int steps) {
   PACELINE_ASSIGN(TeamTiming timing, team->servers->Run(steps, stop_));
   TeamRuns& runs = RunsOf(*team, &results_);
   runs.samples = timing.samples;
@@ -216,7 +216,7 @@ Status Harness::Turn(Team* team, int steps) {
   return {};
 }
 
-Status Harness::Round(int round) {
+Status ScalingHarness::Round(int round) {
   for (std::size_t turn = 0; turn < teams_.size(); ++turn) {
     Team& team = teams_[round % 2 == 0 ? turn : teams_.size() - 1 - turn];
     if (team.servers) PACELINE_TRY(Turn(&team, options_.config.steps));
@@ -231,7 +231,7 @@ Status Harness::Round(int round) {
   return stop_.stop_requested() ? Status::Error(Code::kAborted, "stopped") : Status();
 }
 
-Status Harness::QuitAll() {
+Status ScalingHarness::QuitAll() {
   for (Team& team : teams_) {
     if (!team.servers) continue;
     PACELINE_ASSIGN(RunsOf(team, &results_).max_rss_bytes, team.servers->Quit(stop_));
@@ -263,24 +263,26 @@ Status Validate(const ScalingOptions& options) {
   constexpr int kMaxWorkers = 1024;
   const ScalingConfig& config = options.config;
   if (config.workers < 2 || config.workers > kMaxWorkers) {
-    return Invalid(
+    return InvalidScaling(
         fmt::format("--workers {}: two to {} can cooperate", config.workers, kMaxWorkers));
   }
-  if (config.batch < 2) return Invalid(fmt::format("batch size {} is below 2", config.batch));
-  if (config.rounds < 1) return Invalid("rounds must be at least 1");
-  if (config.steps < 1) return Invalid("steps must be at least 1");
-  if (config.warmup_steps < 0) return Invalid("warm-up steps must not be negative");
-  if (config.threads < 1) return Invalid("threads must be at least 1");
+  if (config.batch < 2)
+    return InvalidScaling(fmt::format("batch size {} is below 2", config.batch));
+  if (config.rounds < 1) return InvalidScaling("rounds must be at least 1");
+  if (config.steps < 1) return InvalidScaling("steps must be at least 1");
+  if (config.warmup_steps < 0) return InvalidScaling("warm-up steps must not be negative");
+  if (config.threads < 1) return InvalidScaling("threads must be at least 1");
   if (!config.cpus.empty() && config.cpus.size() != static_cast<std::size_t>(config.workers)) {
-    return Invalid(fmt::format("CPUs for {} of {} workers", config.cpus.size(), config.workers));
+    return InvalidScaling(
+        fmt::format("CPUs for {} of {} workers", config.cpus.size(), config.workers));
   }
-  if (options.worker.empty()) return Invalid("no worker program given");
+  if (options.worker.empty()) return InvalidScaling("no worker program given");
   if (options.peer.empty()) return {};
   std::error_code error;
   const std::string script = PeerScript(options).string();
   const bool plain = (options.peer + options.peer_family).find('/') == std::string::npos;
   if (!plain || !std::filesystem::exists(script, error)) {
-    return Invalid(fmt::format("unknown peer {}: there is no {}", options.peer, script));
+    return InvalidScaling(fmt::format("unknown peer {}: there is no {}", options.peer, script));
   }
   return {};
 }
@@ -294,7 +296,7 @@ ScalingOutcome RunScaling(const ScalingOptions& options, const job::Machine& mac
   outcome.results.config = options.config;
   outcome.status = Validate(options);
   if (outcome.status.ok()) {
-    outcome.status = Harness(options, progress, std::move(stop), &outcome.results).Run();
+    outcome.status = ScalingHarness(options, progress, std::move(stop), &outcome.results).Run();
   }
   outcome.results.partial = !outcome.status.ok();
   outcome.results.failure = outcome.status.message();

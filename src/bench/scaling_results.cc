@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kSchema = 1;
+constexpr std::int64_t kScalingSchema = 1;
 
 Json SummaryJson(const std::optional<Summary>& summary) {
   if (!summary) return nullptr;
@@ -165,7 +165,7 @@ std::vector<std::string> ScalingWarnings(const ScalingResults& results) {
 std::string ToJson(const ScalingResults& results, JsonStyle style) {
   Json systems = Json::array();
   for (const ScalingSystem& system : results.systems) systems.push_back(SystemJson(system));
-  const Json json = {{"schema", kSchema},
+  const Json json = {{"schema", kScalingSchema},
                      {"name", "scaling"},
                      {"partial", results.partial},
                      {"failure", results.failure},

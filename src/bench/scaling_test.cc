@@ -28,7 +28,7 @@ using testing::WriteFile;
 
 // A step server in sh, called with --model M --batch N --threads T [--init X]. $mode and $rank say
 // which it is; a run takes `alone` seconds, or `together` and one more on rank 1.
-struct Fake {
+struct FakeTeam {
   std::string system = "Fake";
   std::string params = "60";
   int alone = 1;
@@ -55,12 +55,12 @@ done
   }
 };
 
-const Fake kOurs{.system = "Ours", .alone = 2, .together = 3};
-const Fake kPeer{.system = "Peer", .alone = 4, .together = 15};
+const FakeTeam kOurTeam{.system = "Ours", .alone = 2, .together = 3};
+const FakeTeam kPeerTeam{.system = "Peer", .alone = 4, .together = 15};
 
 class Scaling : public ::testing::Test {
  protected:
-  ScalingOptions Options(const Fake& ours, const Fake& peer) {
+  ScalingOptions Options(const FakeTeam& ours, const FakeTeam& peer) {
     WriteFile(dir_ / "ours", ours.Script(dir_ / "order"));
     WriteFile(dir_ / "pytorch_image.py", peer.Script(dir_ / "order"));
     ScalingOptions options;
@@ -99,7 +99,7 @@ class Scaling : public ::testing::Test {
 };
 
 TEST_F(Scaling, TeamsTakeTurnsAndTheOrderFlips) {
-  ASSERT_THAT(Run(Options(kOurs, kPeer)).status, IsOk());
+  ASSERT_THAT(Run(Options(kOurTeam, kPeerTeam)).status, IsOk());
   std::string expected;
   for (const char* team : {"Ours alone", "Ours together", "Peer alone", "Peer together",  // warm-up
                            "Ours alone", "Ours together", "Peer alone", "Peer together",
@@ -110,7 +110,7 @@ TEST_F(Scaling, TeamsTakeTurnsAndTheOrderFlips) {
 }
 
 TEST_F(Scaling, TheSlowestWorkerDecidesAndAllSecondsAreKept) {
-  const ScalingOutcome outcome = Run(Options(kOurs, kPeer));
+  const ScalingOutcome outcome = Run(Options(kOurTeam, kPeerTeam));
   ASSERT_THAT(outcome.status, IsOk());
   ASSERT_THAT(outcome.results.systems, SizeIs(2));
   const ScalingSystem& ours = outcome.results.systems[0];
@@ -127,20 +127,20 @@ TEST_F(Scaling, TheSlowestWorkerDecidesAndAllSecondsAreKept) {
 
 // Opening a fifo waits for the other end, so this hangs unless both ranks are asked at once.
 TEST_F(Scaling, WorkersOfATeamStartRunAndQuitAtTheSameTime) {
-  Fake ours = kOurs;
+  FakeTeam ours = kOurTeam;
   const auto meet = [this](const std::string& name) {
     return fmt::format("case $rank in 0) : < '{0}';; 1) : > '{0}';; esac;", Fifo(name));
   };
   ours.before_ready = meet("ready");
   ours.on_run = meet("run");
   ours.on_quit = meet("quit");
-  EXPECT_THAT(Run(Options(ours, kPeer)).status, IsOk());
+  EXPECT_THAT(Run(Options(ours, kPeerTeam)).status, IsOk());
 }
 
 TEST_F(Scaling, OurGroupLearnsWhoItIsAndWhereToMeet) {
-  Fake ours = kOurs;
+  FakeTeam ours = kOurTeam;
   ours.before_ready = "env >&2";
-  ASSERT_THAT(Run(Options(ours, kPeer)).status, IsOk());
+  ASSERT_THAT(Run(Options(ours, kPeerTeam)).status, IsOk());
   EXPECT_THAT(Log("paceline-together-1.stderr"),
               AllOf(HasSubstr("PACELINE_RANK=1\n"), HasSubstr("PACELINE_WORLD=2\n"),
                     HasSubstr("PACELINE_COORDINATOR=127.0.0.1:"), HasSubstr("PACELINE_SECRET="),
@@ -149,10 +149,10 @@ TEST_F(Scaling, OurGroupLearnsWhoItIsAndWhereToMeet) {
 }
 
 TEST_F(Scaling, ThePeersGroupMeetsAtAFileThatIsNotThereYet) {
-  Fake peer = kPeer;
+  FakeTeam peer = kPeerTeam;
   peer.before_ready =
       "echo \"$7 $8 $RANK of $WORLD_SIZE\" >&2; [ ! -e \"${8#file://}\" ] || exit 1";
-  ASSERT_THAT(Run(Options(kOurs, peer)).status, IsOk());
+  ASSERT_THAT(Run(Options(kOurTeam, peer)).status, IsOk());
   EXPECT_THAT(Log("pytorch-together-1.stderr"),
               AllOf(HasSubstr("--init file:///"), HasSubstr(" 1 of 2\n")));
   EXPECT_EQ(Log("pytorch-alone-1.stderr"), "   of \n");
@@ -160,9 +160,9 @@ TEST_F(Scaling, ThePeersGroupMeetsAtAFileThatIsNotThereYet) {
 
 TEST_F(Scaling, APeerThatIsNotInstalledIsARowAndTheRestGoesOn) {
   for (const char* when : {"true", "[ $mode = together ]"}) {
-    Fake peer = kPeer;
+    FakeTeam peer = kPeerTeam;
     peer.before_ready = fmt::format("if {}; then echo 'not here' >&2; exit 3; fi", when);
-    const ScalingOutcome outcome = Run(Options(kOurs, peer));
+    const ScalingOutcome outcome = Run(Options(kOurTeam, peer));
     ASSERT_THAT(outcome.status, IsOk()) << when;
     EXPECT_THAT(outcome.results.systems[1].info.unavailable, HasSubstr("not here"));
     EXPECT_THAT(outcome.results.systems[0].together.rank_seconds, SizeIs(2));
@@ -171,7 +171,7 @@ TEST_F(Scaling, APeerThatIsNotInstalledIsARowAndTheRestGoesOn) {
 }
 
 TEST_F(Scaling, WithoutAPeerOnlyOursRuns) {
-  ScalingOptions options = Options(kOurs, kPeer);
+  ScalingOptions options = Options(kOurTeam, kPeerTeam);
   options.peer = "";
   const ScalingOutcome outcome = Run(options);
   ASSERT_THAT(outcome.status, IsOk());
@@ -179,9 +179,9 @@ TEST_F(Scaling, WithoutAPeerOnlyOursRuns) {
 }
 
 TEST_F(Scaling, ACrashNamesTheSystemAndTheRank) {
-  Fake peer = kPeer;
+  FakeTeam peer = kPeerTeam;
   peer.on_run = "if [ \"$rank\" = 1 ]; then echo 'out of memory' >&2; exit 9; fi";
-  const ScalingOutcome outcome = Run(Options(kOurs, peer));
+  const ScalingOutcome outcome = Run(Options(kOurTeam, peer));
   EXPECT_THAT(outcome.status,
               StatusIs(Code::kPeerLost, AllOf(HasSubstr("rank 1: Peer: exit code 9 while run 1"),
                                               HasSubstr("out of memory"))));
@@ -190,12 +190,12 @@ TEST_F(Scaling, ACrashNamesTheSystemAndTheRank) {
 }
 
 TEST_F(Scaling, AnotherModelIsAMismatchAlsoOnOneRank) {
-  Fake peer = kPeer;
+  FakeTeam peer = kPeerTeam;
   peer.params = "61";
-  EXPECT_THAT(Run(Options(kOurs, peer)).status,
+  EXPECT_THAT(Run(Options(kOurTeam, peer)).status,
               StatusIs(Code::kMismatch, "Peer: has 61 parameters, expected 60"));
   peer.params = "6${RANK:-0}";
-  EXPECT_THAT(Run(Options(kOurs, peer)).status, StatusIs(Code::kMismatch, HasSubstr("rank 1")));
+  EXPECT_THAT(Run(Options(kOurTeam, peer)).status, StatusIs(Code::kMismatch, HasSubstr("rank 1")));
 }
 
 TEST_F(Scaling, AStopEndsATeamInTheMiddleOfAStep) {
@@ -204,17 +204,17 @@ TEST_F(Scaling, AStopEndsATeamInTheMiddleOfAStep) {
     std::ifstream started(fifo);  // opens when the step has begun
     stop_.request_stop();
   });
-  Fake peer = kPeer;
+  FakeTeam peer = kPeerTeam;
   peer.on_run = fmt::format(
       "if [ $mode = together ]; then if [ $rank = 0 ]; then echo > '{}'; fi; read forever; fi",
       fifo);
-  EXPECT_THAT(Run(Options(kOurs, peer)).status,
+  EXPECT_THAT(Run(Options(kOurTeam, peer)).status,
               StatusIs(Code::kAborted, HasSubstr("Peer: stopped")));
 }
 
 TEST_F(Scaling, OptionsThatCannotWorkAreNamed) {
   const auto status = [&](auto change) {
-    ScalingOptions options = Options(kOurs, kPeer);
+    ScalingOptions options = Options(kOurTeam, kPeerTeam);
     change(options);
     return Run(options).status;
   };
@@ -233,9 +233,9 @@ TEST_F(Scaling, OptionsThatCannotWorkAreNamed) {
 }
 
 TEST_F(Scaling, EveryWorkerIsPinnedToItsCpus) {
-  Fake ours = kOurs;
+  FakeTeam ours = kOurTeam;
   ours.before_ready = "grep Cpus_allowed_list /proc/self/status >&2";
-  ScalingOptions options = Options(ours, kPeer);
+  ScalingOptions options = Options(ours, kPeerTeam);
   const int cpu = DefaultCpu(1).value();
   options.config.cpus = {{cpu}, {cpu}};
   ASSERT_THAT(Run(options).status, IsOk());

@@ -34,15 +34,15 @@ bool IsPlainName(const std::string& name) {
   });
 }
 
-Status Invalid(std::string message) {
+Status InvalidSingleNode(std::string message) {
   return Status::Error(Code::kInvalidArgument, std::move(message));
 }
 
 // One run of the benchmark; systems_[0] is ours.
-class Harness {
+class SingleNodeHarness {
  public:
-  Harness(const SingleNodeOptions& options, const Progress& progress, std::stop_token stop,
-          SingleNodeResults* results);
+  SingleNodeHarness(const SingleNodeOptions& options, const Progress& progress,
+                    std::stop_token stop, SingleNodeResults* results);
   Status Run();
 
  private:
@@ -63,8 +63,8 @@ class Harness {
   std::vector<std::optional<StepServer>> servers_;  // per system; none: not available
 };
 
-Harness::Harness(const SingleNodeOptions& options, const Progress& progress, std::stop_token stop,
-                 SingleNodeResults* results)
+SingleNodeHarness::SingleNodeHarness(const SingleNodeOptions& options, const Progress& progress,
+                                     std::stop_token stop, SingleNodeResults* results)
     : options_(options), progress_(progress), stop_(std::move(stop)), results_(*results) {
   results_.systems.push_back({.name = "Paceline"});
   commands_.push_back(options.worker);
@@ -74,7 +74,7 @@ Harness::Harness(const SingleNodeOptions& options, const Progress& progress, std
   }
 }
 
-Status Harness::Run() {
+Status SingleNodeHarness::Run() {
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir / "logs", error);
   if (error) {
@@ -85,7 +85,7 @@ Status Harness::Run() {
   return {};
 }
 
-Status Harness::RunBatch(int batch) {
+Status SingleNodeHarness::RunBatch(int batch) {
   PACELINE_TRY(StartAll(batch));
   PACELINE_TRY(WarmUp());
   BatchRuns& runs = results_.batches.emplace_back(BatchRuns{.batch = batch});
@@ -96,7 +96,7 @@ Status Harness::RunBatch(int batch) {
   return QuitAll(&runs);
 }
 
-Status Harness::StartAll(int batch) {
+Status SingleNodeHarness::StartAll(int batch) {
   servers_.clear();
   for (std::size_t i = 0; i < results_.systems.size(); ++i) {
     std::optional<StepServer>& server = servers_.emplace_back();
@@ -122,7 +122,7 @@ Status Harness::StartAll(int batch) {
   return {};
 }
 
-StepTask Harness::Task(int batch) const {
+StepTask SingleNodeHarness::Task(int batch) const {
   return {.model = options_.config.model,
           .batch = batch,
           .threads = options_.config.threads,
@@ -130,7 +130,7 @@ StepTask Harness::Task(int batch) const {
           .tensors = options_.expected_tensors};
 }
 
-Result<StepServer> Harness::Start(std::size_t system, int batch) {
+Result<StepServer> SingleNodeHarness::Start(std::size_t system, int batch) {
   const SingleNodeConfig& config = options_.config;
   const std::string label = system == 0 ? "paceline" : options_.peers[system - 1];
   StepServerOptions server{
@@ -148,7 +148,7 @@ Result<StepServer> Harness::Start(std::size_t system, int batch) {
   return StepServer::Start(server, stop_);
 }
 
-Status Harness::Check(std::size_t system, const ServerInfo& info, int batch) const {
+Status SingleNodeHarness::Check(std::size_t system, const ServerInfo& info, int batch) const {
   PACELINE_TRY(CheckTask(Task(batch), info));
   for (std::size_t other = 0; other < system; ++other) {
     if (results_.systems[other].name == info.system) {
@@ -159,7 +159,7 @@ Status Harness::Check(std::size_t system, const ServerInfo& info, int batch) con
   return {};
 }
 
-Status Harness::WarmUp() {
+Status SingleNodeHarness::WarmUp() {
   if (options_.config.warmup_steps == 0) return {};
   for (auto& server : servers_) {
     if (!server) continue;
@@ -169,7 +169,7 @@ Status Harness::WarmUp() {
   return {};
 }
 
-Status Harness::Round(int round, int batch, BatchRuns* runs) {
+Status SingleNodeHarness::Round(int round, int batch, BatchRuns* runs) {
   for (std::size_t turn = 0; turn < servers_.size(); ++turn) {
     const std::size_t i = round % 2 == 0 ? turn : servers_.size() - 1 - turn;
     if (!servers_[i]) continue;
@@ -191,7 +191,7 @@ Status Harness::Round(int round, int batch, BatchRuns* runs) {
   return stop_.stop_requested() ? Status::Error(Code::kAborted, "stopped") : Status();
 }
 
-Status Harness::QuitAll(BatchRuns* runs) {
+Status SingleNodeHarness::QuitAll(BatchRuns* runs) {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     if (!servers_[i]) continue;
     PACELINE_ASSIGN(runs->systems[i].max_rss_bytes, servers_[i]->Quit(stop_));
@@ -212,28 +212,30 @@ std::optional<int> DefaultCpu(int threads) {
 
 Status Validate(const SingleNodeOptions& options) {
   const SingleNodeConfig& config = options.config;
-  if (options.batches.empty()) return Invalid("at least one batch size is needed");
+  if (options.batches.empty()) return InvalidSingleNode("at least one batch size is needed");
   for (const int batch : options.batches) {
-    if (batch < 2) return Invalid(fmt::format("batch size {} is below 2", batch));
+    if (batch < 2) return InvalidSingleNode(fmt::format("batch size {} is below 2", batch));
   }
-  if (config.rounds < 1) return Invalid("rounds must be at least 1");
-  if (config.samples_per_round < 1) return Invalid("samples per round must be at least 1");
-  if (config.warmup_steps < 0) return Invalid("warm-up steps must not be negative");
-  if (config.threads < 1) return Invalid("threads must be at least 1");
+  if (config.rounds < 1) return InvalidSingleNode("rounds must be at least 1");
+  if (config.samples_per_round < 1)
+    return InvalidSingleNode("samples per round must be at least 1");
+  if (config.warmup_steps < 0) return InvalidSingleNode("warm-up steps must not be negative");
+  if (config.threads < 1) return InvalidSingleNode("threads must be at least 1");
   if (config.cpu && config.threads > 1) {
-    return Invalid(fmt::format("{} threads pinned to one CPU measure nothing", config.threads));
+    return InvalidSingleNode(
+        fmt::format("{} threads pinned to one CPU measure nothing", config.threads));
   }
   if (config.cpu && !CpuAllowed(*config.cpu)) {
-    return Invalid(fmt::format("CPU {} is not one this process may use", *config.cpu));
+    return InvalidSingleNode(fmt::format("CPU {} is not one this process may use", *config.cpu));
   }
-  if (options.worker.empty()) return Invalid("no worker program given");
+  if (options.worker.empty()) return InvalidSingleNode("no worker program given");
   if (!IsPlainName(options.peer_family)) {
-    return Invalid(fmt::format("bad name of a family {}", options.peer_family));
+    return InvalidSingleNode(fmt::format("bad name of a family {}", options.peer_family));
   }
   for (const std::string& peer : options.peers) {
     std::error_code error;
     if (!IsPlainName(peer) || !std::filesystem::exists(PeerScript(options, peer), error)) {
-      return Invalid(
+      return InvalidSingleNode(
           fmt::format("unknown peer {}: there is no {}", peer, PeerScript(options, peer).string()));
     }
   }
@@ -249,7 +251,7 @@ SingleNodeOutcome RunSingleNode(const SingleNodeOptions& options, const job::Mac
   outcome.results.config = options.config;
   outcome.status = Validate(options);
   if (outcome.status.ok()) {
-    outcome.status = Harness(options, progress, std::move(stop), &outcome.results).Run();
+    outcome.status = SingleNodeHarness(options, progress, std::move(stop), &outcome.results).Run();
   }
   outcome.results.partial = !outcome.status.ok();
   outcome.results.failure = outcome.status.message();

@@ -28,7 +28,7 @@ namespace paceline::bench {
 
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr std::size_t kMadeAtOnce = 10'000;
 constexpr double kMega = 1e-6;
@@ -39,7 +39,7 @@ std::int64_t ResidentBytes() {
   return pages * ::sysconf(_SC_PAGESIZE);
 }
 
-double Since(Instant start) { return ToSeconds(SystemClock().Now() - start); }
+double ElapsedSince(Instant start) { return ToSeconds(SystemClock().Now() - start); }
 
 // A server in this process.
 class GrowingTable {
@@ -89,7 +89,7 @@ class GrowingTable {
     const ps::MessageBytes message = ps::EncodePush(push);
     const Instant start = SystemClock().Now();
     PACELINE_TRY(core_->Push(ps::AsBytes(message)).status());
-    return Since(start);
+    return ElapsedSince(start);
   }
 
   Status Measure(TablePoint& point) {
@@ -109,7 +109,7 @@ class GrowingTable {
     PACELINE_ASSIGN(const std::vector<float> before, SomeRows());
     Instant start = SystemClock().Now();
     PACELINE_TRY(core_->Snapshot());
-    point.snapshot_seconds = Since(start);
+    point.snapshot_seconds = ElapsedSince(start);
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
       if (entry.path().filename().string().starts_with("snapshot-")) {
         point.snapshot_bytes += static_cast<std::int64_t>(entry.file_size());
@@ -119,7 +119,7 @@ class GrowingTable {
     ::malloc_trim(0);
     start = SystemClock().Now();
     PACELINE_TRY(Begin());
-    point.load_seconds = Since(start);
+    point.load_seconds = ElapsedSince(start);
     PACELINE_ASSIGN(const std::vector<float> after, SomeRows());
     if (core_->StatusNow().rows != static_cast<std::uint64_t>(rows_) || before != after) {
       return Status::Error(Code::kInternal,
@@ -170,11 +170,11 @@ Result<std::int64_t> PayloadOfRow(const TablePerfConfig& config) {
                                    sizeof(float) * (dim + ps::StateFloats(kind, dim)));
 }
 
-Json SummaryJson(const Summary& summary) {
+SortedJson SummaryJson(const Summary& summary) {
   return {{"median", summary.median}, {"mad", summary.mad}};
 }
 
-Json PointJson(const TablePoint& point) {
+SortedJson PointJson(const TablePoint& point) {
   return {{"rows", point.rows},
           {"make_seconds", point.make_seconds},
           {"payload_bytes", point.payload_bytes},
@@ -220,7 +220,7 @@ Status RunTablePerf(const Progress& progress, const std::stop_token& stop,
     TablePoint point{.rows = rows, .payload_bytes = payload * rows};
     const Instant start = SystemClock().Now();
     PACELINE_TRY(table.GrowTo(rows));
-    point.make_seconds = Since(start);
+    point.make_seconds = ElapsedSince(start);
     point.resident_bytes = ResidentBytes() - resident_before;
     PACELINE_TRY(table.Measure(point));
     PACELINE_TRY(table.SaveAndLoad(point));
@@ -231,27 +231,27 @@ Status RunTablePerf(const Progress& progress, const std::stop_token& stop,
 }
 
 std::string ToJson(const TablePerfResults& results, JsonStyle style) {
-  Json points = Json::array();
+  SortedJson points = SortedJson::array();
   for (const TablePoint& point : results.points) points.push_back(PointJson(point));
   const TablePerfConfig& config = results.config;
-  const Json root{{"version", PACELINE_VERSION},
-                  {"name", "perf table"},
-                  {"start_unix", results.provenance.started_unix},
-                  {"args", results.provenance.command_line},
-                  {"commit", results.provenance.commit},
-                  {"dirty", results.provenance.dirty},
-                  {"machine", Json::parse(results.machine.Json().Text())},
-                  {"config",
-                   {{"rows", config.rows},
-                    {"dim", config.dim},
-                    {"optimizer", config.optimizer},
-                    {"ids", config.ids},
-                    {"pushes", config.pushes},
-                    {"table_store", config.table_store}}},
-                  {"warnings", MachineWarnings(results.machine)},
-                  {"points", std::move(points)}};
+  const SortedJson root{{"version", PACELINE_VERSION},
+                        {"name", "perf table"},
+                        {"start_unix", results.provenance.started_unix},
+                        {"args", results.provenance.command_line},
+                        {"commit", results.provenance.commit},
+                        {"dirty", results.provenance.dirty},
+                        {"machine", SortedJson::parse(results.machine.Json().Text())},
+                        {"config",
+                         {{"rows", config.rows},
+                          {"dim", config.dim},
+                          {"optimizer", config.optimizer},
+                          {"ids", config.ids},
+                          {"pushes", config.pushes},
+                          {"table_store", config.table_store}}},
+                        {"warnings", MachineWarnings(results.machine)},
+                        {"points", std::move(points)}};
   return root.dump(style == JsonStyle::kIndented ? 1 : -1, ' ', false,
-                   Json::error_handler_t::replace);
+                   SortedJson::error_handler_t::replace);
 }
 
 std::string TablePerfTable(const TablePerfResults& results) {

@@ -34,7 +34,7 @@ constexpr std::size_t kStageBytes = std::size_t{8} << 20;
 constexpr std::size_t kReservedBytes = 2 * kSlotBytes + kStageBytes;
 // Up to this size every rank adds everything itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = std::size_t{8} << 10;
-constexpr std::size_t kLine = 64;
+constexpr std::size_t kBufferAlignment = 64;
 
 // Outlives the engine in the mesh's callback.
 struct FailureState {
@@ -185,7 +185,8 @@ void NativeEngine::Abort(const Status& why) {
 
 Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
   PACELINE_TRY(failure_->Get());
-  const std::size_t bytes = (floats * sizeof(float) + kLine - 1) / kLine * kLine;
+  const std::size_t bytes =
+      (floats * sizeof(float) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   if (bytes > kReservedBytes + options_.arena_bytes - allocated_) {
     PACELINE_LOG(Warning, "memory for gradients is used up ({} MB); {} MB more will be copied",
                  options_.arena_bytes >> 20, bytes >> 20);

@@ -1,5 +1,6 @@
 #include "collective/native_engine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <future>
 #include <thread>

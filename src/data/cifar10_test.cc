@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -53,13 +54,13 @@ Result<std::unique_ptr<Cifar10>> OpenTest(const TempDir& dir, const std::string&
   return Cifar10::Open(dir.path(), Split::kTest, policy);
 }
 
-struct Sample {
+struct CifarSample {
   std::vector<std::uint8_t> image = std::vector<std::uint8_t>(kCifarPixels);
   std::int64_t label = -1;
 };
 
-Sample ReadOk(const Dataset& dataset, std::uint64_t index) {
-  Sample sample;
+CifarSample ReadOk(const Dataset& dataset, std::uint64_t index) {
+  CifarSample sample;
   EXPECT_THAT(dataset.Read(index, sample.image, sample.label), IsOk());
   return sample;
 }
@@ -75,7 +76,7 @@ TEST(Cifar10, ReadsTheTrainingFilesInOrder) {
     std::uint64_t index = 0;
     for (std::size_t file = 1; file <= 5; ++file) {
       for (std::size_t r = 0; r < file; ++r, ++index) {
-        const Sample sample = ReadOk(**dataset, index);
+        const CifarSample sample = ReadOk(**dataset, index);
         EXPECT_EQ(sample.label, static_cast<std::int64_t>(r));
         EXPECT_EQ(sample.image.front(), r + 10 * file);
         EXPECT_EQ(sample.image.back(), r);
@@ -88,7 +89,7 @@ TEST(Cifar10, ReadChecksItsArguments) {
   TempDir dir;
   const auto dataset = OpenTest(dir, Records(3), BadRecord::kFail);
   ASSERT_THAT(dataset, IsOk());
-  Sample sample;
+  CifarSample sample;
   EXPECT_THAT((*dataset)->Read(3, sample.image, sample.label),
               StatusIs(Code::kInvalidArgument, HasSubstr("sample 3 of 3")));
   sample.image.pop_back();
@@ -193,7 +194,7 @@ TEST(Cifar10, AFileThatShrinksOrSpoilsIsAnErrorNotACrash) {
   const auto dataset = OpenTest(dir, Records(3), BadRecord::kFail);
   ASSERT_THAT(dataset, IsOk());
   std::filesystem::resize_file(dir.path() / "test_batch.bin", 2 * 3073 + 5);
-  Sample sample;
+  CifarSample sample;
   EXPECT_THAT(
       (*dataset)->Read(2, sample.image, sample.label),
       StatusIs(Code::kBadData, AllOf(HasSubstr("test_batch.bin"), HasSubstr("byte offset 6151"))));
@@ -219,7 +220,7 @@ TEST(Cifar10, FingerprintTellsContentsApartButNotFolders) {
 
 TEST(Cifar10Decode, RefusesWrongSizesAndLabels) {
   const std::string record = Records(1), bad = WithByte(Records(1), 0, 10);
-  Sample sample;
+  CifarSample sample;
   const auto decode = [&](std::string_view bytes) {
     return DecodeCifar10(std::as_bytes(std::span(bytes)), sample.image, sample.label);
   };

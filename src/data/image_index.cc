@@ -14,9 +14,9 @@ namespace paceline::data {
 
 namespace {
 
-constexpr std::string_view kMagic = "PACEIDX\n";
+constexpr std::string_view kIndexMagic = "PACEIDX\n";
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof kVersion;
+constexpr std::size_t kHeaderBytes = kIndexMagic.size() + sizeof kVersion;
 constexpr std::size_t kChecksumBytes = 4;
 constexpr std::size_t kTextLimit = 4096;
 constexpr std::size_t kLeastText = 2, kLeastContainer = kLeastText + 16, kImageBytes = 20;
@@ -77,7 +77,7 @@ Status CheckReferences(const ImageIndex& index) {
 
 std::vector<std::byte> EncodeImageIndex(const ImageIndex& index) {
   wire::ByteWriter writer;
-  writer.Bytes(wire::AsBytes(kMagic));
+  writer.Bytes(wire::AsBytes(kIndexMagic));
   writer.Number(kVersion);
   writer.Number(std::uint8_t{index.tar ? std::uint8_t{1} : std::uint8_t{0}});
   writer.Number(static_cast<std::uint32_t>(index.classes.size()));
@@ -100,10 +100,10 @@ std::vector<std::byte> EncodeImageIndex(const ImageIndex& index) {
 
 Result<ImageIndex> DecodeImageIndex(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes + kChecksumBytes ||
-      !std::ranges::equal(bytes.first(kMagic.size()), wire::AsBytes(kMagic))) {
+      !std::ranges::equal(bytes.first(kIndexMagic.size()), wire::AsBytes(kIndexMagic))) {
     return Damaged("not an index of images");
   }
-  if (const std::uint32_t version = wire::LoadU32(bytes.data() + kMagic.size());
+  if (const std::uint32_t version = wire::LoadU32(bytes.data() + kIndexMagic.size());
       version != kVersion) {
     return Status::Error(Code::kMismatch, fmt::format("version {}, not {}", version, kVersion));
   }

@@ -186,7 +186,7 @@ TEST(MaskedBatches, InstancesAreFixedWhenHeldOutAndChangeWithTheStepInTraining) 
             Tokens(*batches, {.samples = there, .training = true, .seed = 1, .step = Step(1)}));
 }
 
-std::vector<std::vector<std::int64_t>> Load(const BatchSource& source, int threads) {
+std::vector<std::vector<std::int64_t>> LoadMasked(const BatchSource& source, int threads) {
   const algo::BatchPlan plan{
       .seed = 3, .dataset_size = source.size(), .batch = 3, .shards = 2, .total_samples = 50};
   const auto loader = BatchLoader::Create(
@@ -226,7 +226,7 @@ TEST_F(MaskedData, ContentDoesNotDependOnThreads) {
   ASSERT_THAT(data, IsOk());
   EXPECT_EQ(data->train->size(), 247U);  // two of 250 are every 100th, one is the last
   EXPECT_EQ(data->held_out->size(), 3U);
-  EXPECT_EQ(Load(*data->train, 1), Load(*data->train, 3));
+  EXPECT_EQ(LoadMasked(*data->train, 1), LoadMasked(*data->train, 3));
   EXPECT_THAT(data->notes, ElementsAre(HasSubstr("learnt ")));
 }
 

@@ -15,7 +15,7 @@ namespace paceline::data {
 namespace {
 
 // Sample coordinates that no training sample has.
-constexpr std::uint64_t kTestBegin = std::uint64_t{1} << 40;
+constexpr std::uint64_t kCtrTestBegin = std::uint64_t{1} << 40;
 constexpr std::uint64_t kWeightCoordinate = ~std::uint64_t{0};
 
 // Slots 0 and 1, 2 and 3, ... up to here interact.
@@ -67,7 +67,7 @@ SyntheticCtr::SyntheticCtr(const SyntheticCtrOptions& options)
 Status SyntheticCtr::Read(std::uint64_t index, CtrSample& sample) const {
   PACELINE_TRY(CheckRead(*this, index));
   CounterRng rng(options_.seed, Purpose::kSynthetic,
-                 index + (options_.split == Split::kTest ? kTestBegin : 0), 2);
+                 index + (options_.split == Split::kTest ? kCtrTestBegin : 0), 2);
   for (float& value : sample.dense) {
     // Counts are skewed: many small, few large.
     const float uniform = rng.Uniform();

@@ -10,14 +10,14 @@ namespace paceline::data {
 
 namespace {
 
-constexpr std::uint32_t kMarks = 3;        // of an instance; see masked_batches.h
-constexpr std::uint32_t kMostTopics = 64;  // more could not be told apart after a short training
+constexpr std::uint32_t kInstanceMarks = 3;  // of an instance; see masked_batches.h
+constexpr std::uint32_t kMostTopics = 64;    // more could not be told apart after a short training
 constexpr std::uint32_t kMostNouns = 16;
 
 }  // namespace
 
 Result<SyntheticDocuments> SyntheticDocuments::Create(const SyntheticDocumentsOptions& options) {
-  constexpr std::uint32_t kShortest = kMarks + 2 * kSentenceWords;
+  constexpr std::uint32_t kShortest = kInstanceMarks + 2 * kSentenceWords;
   if (options.vocabulary < SyntheticDocumentsOptions::kSmallestVocabulary ||
       options.max_length < kShortest) {
     return Status::Error(
@@ -31,7 +31,7 @@ Result<SyntheticDocuments> SyntheticDocuments::Create(const SyntheticDocumentsOp
 }
 
 SyntheticDocuments::SyntheticDocuments(const SyntheticDocumentsOptions& options)
-    : options_(options), sentences_((options.max_length - kMarks) / kSentenceWords) {
+    : options_(options), sentences_((options.max_length - kInstanceMarks) / kSentenceWords) {
   const std::uint32_t all_nouns = (options.vocabulary - kFirstWord) / kForms;
   topics_ = std::clamp(all_nouns / 4, 2U, kMostTopics);
   nouns_ = std::min(all_nouns / topics_, kMostNouns);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\r\n\v\f";
 constexpr std::size_t kMaxFileBytes = 1 << 20;
-constexpr std::size_t kMaxShown = 80;  // of a wrong line in a message
+constexpr std::size_t kMaxShownOfLine = 80;  // of a wrong line in a message
 
 std::string_view Trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kBlank);
@@ -39,9 +39,9 @@ Result<std::uint64_t> ParseSlots(std::string_view digits) {
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), slots);
   if (parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size() || slots == 0 ||
       slots > kMaxSlots) {
-    return Status::Error(
-        Code::kInvalidArgument,
-        fmt::format("slots '{}' are not from 1 to {}", digits.substr(0, kMaxShown), kMaxSlots));
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("slots '{}' are not from 1 to {}",
+                                     digits.substr(0, kMaxShownOfLine), kMaxSlots));
   }
   return slots;
 }
@@ -60,11 +60,11 @@ Result<HostSlots> ParseHost(std::string_view text) {
   }
   if (!rest.empty()) {
     return Status::Error(Code::kInvalidArgument, fmt::format("'{}' after the host is not slots=N",
-                                                             rest.substr(0, kMaxShown)));
+                                                             rest.substr(0, kMaxShownOfLine)));
   }
   if (!IsSshHost(host)) {
     return Status::Error(Code::kInvalidArgument,
-                         fmt::format("'{}' is no host name", host.substr(0, kMaxShown)));
+                         fmt::format("'{}' is no host name", host.substr(0, kMaxShownOfLine)));
   }
   entry.host = host;
   return entry;
@@ -107,7 +107,7 @@ Result<std::vector<HostSlots>> HostsOfSlurm(const std::string& nodes,
           Code::kInvalidArgument,
           fmt::format("SLURM_TASKS_PER_NODE={} has {} hosts, SLURM_JOB_NODELIST "
                       "has {}",
-                      tasks->substr(0, kMaxShown), expanded->size(), hosts->size()));
+                      tasks->substr(0, kMaxShownOfLine), expanded->size(), hosts->size()));
     }
     slots = std::move(*expanded);
   }

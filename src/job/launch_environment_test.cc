@@ -33,13 +33,13 @@ const Variables kSrun{{"SLURM_JOB_ID", "123456"},
 const Variables kIndexedJob{
     {"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "train-2"}, {"PACELINE_WORLD", "4"}};
 
-struct Case {
+struct LaunchCase {
   const char* name;
   Variables variables;
   std::string description;  // without "launch environment: "; empty: nobody started us
 };
 
-const Case kCases[] = {
+const LaunchCase kLaunchCases[] = {
     {"Nothing", {}, ""},
     {"EmptyValuesAreNotSet", {{"RANK", ""}, {"WORLD_SIZE", ""}}, ""},
     {"OwnVariables",
@@ -146,7 +146,7 @@ const Case kCases[] = {
      "kubernetes-indexed-job, rank 2 of 4, coordinator m:9"},
 };
 
-class RecognizeLaunchTest : public ::testing::TestWithParam<Case> {};
+class RecognizeLaunchTest : public ::testing::TestWithParam<LaunchCase> {};
 
 TEST_P(RecognizeLaunchTest, SaysWhoStartedUs) {
   const auto launch = Recognize(GetParam().variables);
@@ -159,16 +159,16 @@ TEST_P(RecognizeLaunchTest, SaysWhoStartedUs) {
   EXPECT_EQ((*launch)->Describe(), "launch environment: " + GetParam().description);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RecognizeLaunchTest, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, RecognizeLaunchTest, ::testing::ValuesIn(kLaunchCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
-struct WrongCase {
+struct WrongLaunchCase {
   const char* name;
   Variables variables;
   std::string message;
 };
 
-const WrongCase kWrongCases[] = {
+const WrongLaunchCase kWrongLaunchCases[] = {
     {"RankIsNoNumber", With(kTorchrun, {{"RANK", "abc"}}), "RANK=abc: not a whole number"},
     {"RankIsNegative", With(kTorchrun, {{"RANK", "-1"}}), "RANK=-1: not a whole number"},
     {"RankHasATail", With(kTorchrun, {{"RANK", "1x"}}), "RANK=1x: not a whole number"},
@@ -235,14 +235,14 @@ const WrongCase kWrongCases[] = {
      "HOSTNAME=train-3: does not end in -2"},
 };
 
-class WrongLaunchTest : public ::testing::TestWithParam<WrongCase> {};
+class WrongLaunchTest : public ::testing::TestWithParam<WrongLaunchCase> {};
 
 TEST_P(WrongLaunchTest, NamesTheVariable) {
   EXPECT_THAT(Recognize(GetParam().variables),
               StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().message)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WrongLaunchTest, ::testing::ValuesIn(kWrongCases),
+INSTANTIATE_TEST_SUITE_P(All, WrongLaunchTest, ::testing::ValuesIn(kWrongLaunchCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(RecognizeLaunch, KnowsThePlaceOnTheHost) {

@@ -31,13 +31,13 @@ const Variables kDmlc{{"DMLC_NUM_WORKER", "2"},
 
 Variables TfConfig(const std::string& task) { return {{"TF_CONFIG", kCluster + task + "}"}}; }
 
-struct Case {
+struct ServerCase {
   const char* name;
   Variables variables;
   std::string description;  // without "launch environment: "
 };
 
-const Case kCases[] = {
+const ServerCase kServerCases[] = {
     {"OwnServer",
      {{"PACELINE_ROLE", "server"},
       {"PACELINE_RANK", "1"},
@@ -84,7 +84,7 @@ const Case kCases[] = {
      "dmlc, server 1 of 2 at b:2"},
 };
 
-class ServerLaunchTest : public ::testing::TestWithParam<Case> {};
+class ServerLaunchTest : public ::testing::TestWithParam<ServerCase> {};
 
 TEST_P(ServerLaunchTest, IsRecognized) {
   const auto launch = Recognize(GetParam().variables);
@@ -95,16 +95,16 @@ TEST_P(ServerLaunchTest, IsRecognized) {
   EXPECT_EQ(text, wanted);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ServerLaunchTest, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, ServerLaunchTest, ::testing::ValuesIn(kServerCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
-struct WrongCase {
+struct WrongServerCase {
   const char* name;
   Variables variables;
   const char* message;
 };
 
-const WrongCase kWrongCases[] = {
+const WrongServerCase kWrongServerCases[] = {
     {"OwnRole",
      {{"PACELINE_ROLE", "boss"}, {"PACELINE_RANK", "0"}, {"PACELINE_WORLD", "1"}},
      "PACELINE_ROLE=boss"},
@@ -146,14 +146,14 @@ const WrongCase kWrongCases[] = {
      "DMLC_PS_ROOT_URI is not"},
 };
 
-class WrongServerLaunchTest : public ::testing::TestWithParam<WrongCase> {};
+class WrongServerLaunchTest : public ::testing::TestWithParam<WrongServerCase> {};
 
 TEST_P(WrongServerLaunchTest, NamesTheVariable) {
   EXPECT_THAT(Recognize(GetParam().variables),
               StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().message)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WrongServerLaunchTest, ::testing::ValuesIn(kWrongCases),
+INSTANTIATE_TEST_SUITE_P(All, WrongServerLaunchTest, ::testing::ValuesIn(kWrongServerCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ToVariables, OfServersAreRecognizedAsTheSame) {

@@ -10,7 +10,7 @@ namespace paceline::job {
 
 namespace {
 
-constexpr std::size_t kMaxShown = 120;  // of a value in a message
+constexpr std::size_t kMaxShownOfValue = 120;  // of a value in a message
 
 }  // namespace
 
@@ -57,8 +57,8 @@ Result<std::optional<std::string>> LaunchVariables::Host(const char* name) const
 Status LaunchVariables::Wrong(const char* name, std::string_view why) const {
   const std::string value = Text(name).value_or("");
   return Status::Error(Code::kInvalidArgument,
-                       fmt::format("{}={}{}: {}", name, value.substr(0, kMaxShown),
-                                   value.size() > kMaxShown ? "..." : "", why));
+                       fmt::format("{}={}{}: {}", name, value.substr(0, kMaxShownOfValue),
+                                   value.size() > kMaxShownOfValue ? "..." : "", why));
 }
 
 Status LaunchVariables::Missing(const char* name, const char* because) {

@@ -15,7 +15,7 @@ constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";
 constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kReset = "\x1b[0m";
 
-void WriteAll(int to, std::string_view text) {
+void WriteToTerminal(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(to, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -67,12 +67,12 @@ std::string RedrawSequence(std::string_view text, ScreenSize size) {
   return sequence + "\x1b[J";
 }
 
-LiveScreen::LiveScreen(int terminal) : terminal_(terminal) { WriteAll(terminal_, kEnter); }
+LiveScreen::LiveScreen(int terminal) : terminal_(terminal) { WriteToTerminal(terminal_, kEnter); }
 
-LiveScreen::~LiveScreen() { WriteAll(terminal_, kLeave); }
+LiveScreen::~LiveScreen() { WriteToTerminal(terminal_, kLeave); }
 
 void LiveScreen::Draw(std::string_view text) {
-  WriteAll(terminal_, RedrawSequence(text, SizeOf(terminal_)));
+  WriteToTerminal(terminal_, RedrawSequence(text, SizeOf(terminal_)));
 }
 
 }  // namespace paceline::job

@@ -15,6 +15,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "job/cgroup.h"
+
 namespace paceline::job {
 
 namespace {
@@ -24,7 +26,7 @@ std::string Slurp(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::string_view Trim(std::string_view text) {
+std::string_view TrimBlanks(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) return {};
@@ -33,7 +35,7 @@ std::string_view Trim(std::string_view text) {
 
 // The number that `text` starts with.
 std::optional<std::int64_t> ParseInteger(std::string_view text) {
-  text = Trim(text);
+  text = TrimBlanks(text);
   std::int64_t value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (parsed.ec != std::errc()) return std::nullopt;
@@ -46,8 +48,9 @@ std::vector<std::string> ValuesOf(const std::string& text, std::string_view key,
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t at = line.find(separator);
-    if (at == std::string::npos || Trim(std::string_view(line).substr(0, at)) != key) continue;
-    values.emplace_back(Trim(std::string_view(line).substr(at + 1)));
+    if (at == std::string::npos || TrimBlanks(std::string_view(line).substr(0, at)) != key)
+      continue;
+    values.emplace_back(TrimBlanks(std::string_view(line).substr(at + 1)));
   }
   return values;
 }
@@ -63,32 +66,6 @@ std::vector<std::string> Words(const std::string& text) {
 
 std::int64_t MemoryBytes(const std::string& meminfo, std::string_view key) {
   return ParseInteger(FirstOf(ValuesOf(meminfo, key, ':'))).value_or(0) * 1024;  // lines are in kB
-}
-
-// Folders of this process's control groups that may limit `controller`, innermost first. A
-// container sees its own group as the root of the mount, so each parent is tried as well.
-std::vector<std::string> CgroupFolders(const std::string& root, std::string_view controller) {
-  std::vector<std::string> folders;
-  std::istringstream lines(Slurp(root + "/proc/self/cgroup"));
-  for (std::string line; std::getline(lines, line);) {  // "4:cpu,cpuacct:/path" or, v2, "0::/path"
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string listed = "," + controllers + ",";
-    if (!controllers.empty() && listed.find("," + std::string(controller) + ",") == listed.npos) {
-      continue;
-    }
-    const std::string mount =
-        root + "/sys/fs/cgroup" + (controllers.empty() ? std::string() : "/" + controllers);
-    for (std::string path = line.substr(second + 1);;) {
-      folders.push_back(path == "/" ? mount : mount + path);
-      const std::size_t slash = path.rfind('/');
-      if (path.size() <= 1 || slash == std::string::npos) break;
-      path.resize(std::max<std::size_t>(slash, 1));
-    }
-  }
-  return folders;
 }
 
 // Cores that the quota of one group allows; nothing without a quota.
@@ -151,7 +128,8 @@ Machine ReadMachineBelow(const std::string& root, int affinity_cores) {
   machine.memory_available_bytes = std::min(limit, MemoryBytes(meminfo, "MemAvailable"));
 
   machine.os = Unquote(FirstOf(ValuesOf(Slurp(root + "/etc/os-release"), "PRETTY_NAME", '=')));
-  machine.governor = Trim(Slurp(root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+  machine.governor =
+      TrimBlanks(Slurp(root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
   std::istringstream(Slurp(root + "/proc/loadavg")) >> machine.load_average;
   const std::string swaps = Slurp(root + "/proc/swaps");  // a heading, then one line a device
   machine.swap_on = std::count(swaps.begin(), swaps.end(), '\n') > 1;

@@ -14,7 +14,9 @@ namespace {
 constexpr double kUsualBeta1 = 0.9, kUsualBeta2 = 0.999;
 constexpr double kJustBelowOne = 0.999'999'999;
 
-Status Wrong(std::string text) { return Status::Error(Code::kInvalidArgument, std::move(text)); }
+Status WrongRecipe(std::string text) {
+  return Status::Error(Code::kInvalidArgument, std::move(text));
+}
 
 bool UsesMomentum(const std::string& optimizer) {
   return optimizer == "sgd" || optimizer == "lars";
@@ -42,15 +44,15 @@ void Fill(double& value, double of_card, double usual) {
 Status CheckFtrl(const TrainConfig& config) {
   const bool of_all = config.optimizer == "ftrl";
   if (of_all && !config.Fused()) {
-    return Wrong(
+    return WrongRecipe(
         fmt::format("--optimizer ftrl is for models with tables, which {} has not", config.model));
   }
   if (of_all && config.decay_exclude != "none") {
-    return Wrong("--decay-exclude does not go with --optimizer ftrl");
+    return WrongRecipe("--decay-exclude does not go with --optimizer ftrl");
   }
   const bool of_rows = config.table_optimizer.find("ftrl") != std::string::npos;
   if (config.ftrl_l1 != 0 && !of_all && !of_rows) {
-    return Wrong("--ftrl-l1 goes with --optimizer or --table-optimizer ftrl");
+    return WrongRecipe("--ftrl-l1 goes with --optimizer or --table-optimizer ftrl");
   }
   return Within("--ftrl-l1", config.ftrl_l1, 0.0, 1e6);
 }
@@ -60,15 +62,15 @@ Status CheckOptimizer(const TrainConfig& config) {
                      {"sgd", "adam", "adamw", "adagrad", "ftrl", "lars", "lamb"}));
   PACELINE_TRY(CheckFtrl(config));
   if (config.momentum != 0 && !UsesMomentum(config.optimizer)) {
-    return Wrong(
+    return WrongRecipe(
         fmt::format("--momentum goes with --optimizer sgd and lars, not {}", config.optimizer));
   }
   if ((config.beta1 != 0 || config.beta2 != 0) && !UsesBetas(config.optimizer)) {
-    return Wrong(fmt::format("--beta1 and --beta2 go with --optimizer adam, adamw and lamb, not {}",
-                             config.optimizer));
+    return WrongRecipe(fmt::format(
+        "--beta1 and --beta2 go with --optimizer adam, adamw and lamb, not {}", config.optimizer));
   }
   if (config.epsilon != 0 && !UsesEpsilon(config.optimizer)) {
-    return Wrong(fmt::format("--epsilon does not go with --optimizer {}", config.optimizer));
+    return WrongRecipe(fmt::format("--epsilon does not go with --optimizer {}", config.optimizer));
   }
   PACELINE_TRY(Within("--momentum", config.momentum, 0.0, 1.0));
   PACELINE_TRY(Within("--beta1", config.beta1, 0.0, kJustBelowOne));
@@ -84,7 +86,7 @@ Status CheckSchedule(const TrainConfig& config) {
       OneOf("--lr-schedule", config.lr_schedule,
             {"constant", "step", "cosine", "inverse-sqrt", "linear", "poly", "one-cycle"}));
   if (config.lr_schedule == "step" && config.lr_decay_every == 0) {
-    return Wrong("--lr-schedule step needs --lr-decay-every STEPS");
+    return WrongRecipe("--lr-schedule step needs --lr-decay-every STEPS");
   }
   PACELINE_TRY(Within<std::int64_t>("--warmup-steps", config.warmup_steps, 0, 1'000'000'000'000));
   PACELINE_TRY(Within("--lr-gamma", config.lr_gamma, 0.0, 1.0));
@@ -96,25 +98,26 @@ Status CheckSchedule(const TrainConfig& config) {
 Status CheckWithServers(const TrainConfig& config) {
   if (!config.UsesServers()) return {};
   if (config.optimizer == "lars" || config.optimizer == "lamb") {
-    return Wrong(
+    return WrongRecipe(
         fmt::format("--optimizer {} needs the norm of whole tensors, of which a parameter server "
                     "may have a part: it goes with --strategy local and allreduce",
                     config.optimizer));
   }
   if (config.ema != 0) {
-    return Wrong("--ema is part of the state that workers keep: it does not go with --strategy ps");
+    return WrongRecipe(
+        "--ema is part of the state that workers keep: it does not go with --strategy ps");
   }
   if (config.loss_scale == "dynamic") {
-    return Wrong(
+    return WrongRecipe(
         "--loss-scale dynamic is part of the state that workers keep; with --strategy ps it takes "
         "a number");
   }
   if (config.keep_best) {
-    return Wrong(
+    return WrongRecipe(
         "--keep-best marks checkpoints of workers; with --strategy ps servers keep theirs");
   }
   if (config.patience > 0 && config.mode != "sync") {
-    return Wrong(
+    return WrongRecipe(
         fmt::format("--patience ends a step that all trainers agree on; with --strategy ps it goes "
                     "with --mode sync, not {}",
                     config.mode));
@@ -131,7 +134,7 @@ Status CheckWithTables(const TrainConfig& config) {
                      : config.patience > 0      ? "--patience"
                                                 : nullptr;
   if (flag == nullptr) return {};
-  return Wrong(fmt::format("{}: not for models with tables, as {} is", flag, config.model));
+  return WrongRecipe(fmt::format("{}: not for models with tables, as {} is", flag, config.model));
 }
 
 }  // namespace
@@ -155,8 +158,9 @@ Status FillRecipe(TrainConfig& config, const model::ModelCard& card) {
   PACELINE_TRY(Within<std::int64_t>("--accumulate", config.accumulate, 1, 65'536));
   const std::int64_t shards = config.workers * config.accumulate;
   if (config.shards != 0 && config.shards != shards) {
-    return Wrong(fmt::format("--accumulate {} with {} worker(s) is --shards {}, not {}: give one",
-                             config.accumulate, config.workers, shards, config.shards));
+    return WrongRecipe(
+        fmt::format("--accumulate {} with {} worker(s) is --shards {}, not {}: give one",
+                    config.accumulate, config.workers, shards, config.shards));
   }
   config.shards = shards;
   config.accumulate = 0;
@@ -173,10 +177,11 @@ Status CheckRecipe(const TrainConfig& config, const model::ModelCard& card) {
   const bool classes =
       card.family == model::Family::kImage || card.family == model::Family::kTranslation;
   if (config.label_smoothing != 0 && !classes) {
-    return Wrong(fmt::format("--label-smoothing: {} has no labels to smooth", card.name));
+    return WrongRecipe(fmt::format("--label-smoothing: {} has no labels to smooth", card.name));
   }
   if (config.mixup != 0 && card.family != model::Family::kImage) {
-    return Wrong(fmt::format("--mixup mixes labelled images, which {} does not take", card.name));
+    return WrongRecipe(
+        fmt::format("--mixup mixes labelled images, which {} does not take", card.name));
   }
   if (card.Fused()) PACELINE_TRY(CheckWithTables(config));
   return CheckWithServers(config);

@@ -30,8 +30,8 @@ Verdict Check(const ExpectedPushes& expected, const LeaseHistory& leases,
   return verdict;
 }
 
-ServerRecord Record(std::uint64_t index, std::uint64_t pushes, std::uint64_t finished_below,
-                    std::vector<ServerRecord::Lease> leases) {
+ServerRecord RecordOf(std::uint64_t index, std::uint64_t pushes, std::uint64_t finished_below,
+                      std::vector<ServerRecord::Lease> leases) {
   return {.index = index,
           .servers = 2,
           .endpoint = "",
@@ -60,45 +60,46 @@ const ExpectedPushes kFixed{.plan = kPlan, .push_steps = 4, .trainers = 2, .comp
 const ExpectedPushes kLeased{.plan = kPlan, .push_steps = 2, .leased = true, .complete = true};
 
 TEST(ServerCoverage, EveryTrainerPushesEveryRoundToEveryServer) {
-  const ServerRecord whole = Record(0, 6, 0, {{0, 3, false}, {1, 3, false}});
+  const ServerRecord whole = RecordOf(0, 6, 0, {{0, 3, false}, {1, 3, false}});
   EXPECT_THAT(Check(kFixed, {}, {whole}).kinds, IsEmpty());
-  const Verdict less = Check(kFixed, {}, {whole, Record(1, 5, 0, {{0, 3, false}, {1, 2, false}})});
+  const Verdict less =
+      Check(kFixed, {}, {whole, RecordOf(1, 5, 0, {{0, 3, false}, {1, 2, false}})});
   EXPECT_THAT(less.texts, ElementsAre("server 1 has 2 of 3 pushes of trainer 1"));
   EXPECT_THAT(less.kinds, ElementsAre("server"));
-  const Verdict more = Check(kFixed, {}, {Record(0, 7, 0, {{0, 4, false}, {1, 3, false}})});
+  const Verdict more = Check(kFixed, {}, {RecordOf(0, 7, 0, {{0, 4, false}, {1, 3, false}})});
   EXPECT_THAT(more.texts, ElementsAre("server 0 has 4 of 3 pushes of trainer 0"));
 }
 
 TEST(ServerCoverage, ARunThatGoesOnMayHaveLess) {
   ExpectedPushes expected = kFixed;
   expected.complete = false;
-  EXPECT_THAT(Check(expected, {}, {Record(0, 3, 0, {{0, 2, false}, {1, 1, false}})}).kinds,
+  EXPECT_THAT(Check(expected, {}, {RecordOf(0, 3, 0, {{0, 2, false}, {1, 1, false}})}).kinds,
               IsEmpty());
 }
 
 TEST(ServerCoverage, PushesOfNobodyAreAViolation) {
-  const Verdict verdict = Check(kFixed, {}, {Record(0, 8, 0, {{0, 3, false}, {1, 3, false}})});
+  const Verdict verdict = Check(kFixed, {}, {RecordOf(0, 8, 0, {{0, 3, false}, {1, 3, false}})});
   EXPECT_THAT(verdict.texts,
               ElementsAre(HasSubstr("8 pushes; those that are accounted for are 6")));
 }
 
 TEST(ServerCoverage, LeasesAreFinishedOnEveryServer) {
-  EXPECT_THAT(Check(kLeased, ThreeLeases(true), {Record(0, 10, 3, {})}).kinds, IsEmpty());
+  EXPECT_THAT(Check(kLeased, ThreeLeases(true), {RecordOf(0, 10, 3, {})}).kinds, IsEmpty());
   EXPECT_THAT(
-      Check(kLeased, ThreeLeases(true), {Record(0, 10, 1, {{1, 4, true}, {2, 2, true}})}).kinds,
+      Check(kLeased, ThreeLeases(true), {RecordOf(0, 10, 1, {{1, 4, true}, {2, 2, true}})}).kinds,
       IsEmpty());
-  const Verdict less = Check(kLeased, ThreeLeases(true), {Record(0, 9, 2, {{2, 1, false}})});
+  const Verdict less = Check(kLeased, ThreeLeases(true), {RecordOf(0, 9, 2, {{2, 1, false}})});
   EXPECT_THAT(less.texts, ElementsAre("server 0 has 1 of 2 pushes of lease 2, which is finished"));
-  const Verdict early = Check(kLeased, ThreeLeases(true), {Record(0, 9, 2, {{2, 1, true}})});
+  const Verdict early = Check(kLeased, ThreeLeases(true), {RecordOf(0, 9, 2, {{2, 1, true}})});
   EXPECT_THAT(early.kinds, ElementsAre("server"));
-  const Verdict twice = Check(kLeased, ThreeLeases(true), {Record(0, 11, 3, {})});
+  const Verdict twice = Check(kLeased, ThreeLeases(true), {RecordOf(0, 11, 3, {})});
   EXPECT_THAT(twice.kinds, ElementsAre("server"));
 }
 
 TEST(ServerCoverage, AnOldRecordOfALivingServerIsNoViolation) {
   ExpectedPushes expected = kLeased;
   expected.complete = false;
-  ServerRecord old = Record(0, 6, 1, {{1, 2, false}});
+  ServerRecord old = RecordOf(0, 6, 1, {{1, 2, false}});
   old.last = false;
   EXPECT_THAT(Check(expected, ThreeLeases(false), {old}).kinds, IsEmpty());
   EXPECT_THAT(Check(kLeased, ThreeLeases(true), {old}).texts.front(), HasSubstr("--resume"));
@@ -106,11 +107,11 @@ TEST(ServerCoverage, AnOldRecordOfALivingServerIsNoViolation) {
 
 TEST(ServerCoverage, ServersWitnessALeaseWhoseEndTheCoordinatorDidNotWrite) {
   const Verdict all =
-      Check(kLeased, ThreeLeases(false), {Record(0, 10, 3, {}), Record(1, 10, 3, {})});
+      Check(kLeased, ThreeLeases(false), {RecordOf(0, 10, 3, {}), RecordOf(1, 10, 3, {})});
   EXPECT_THAT(all.kinds, IsEmpty());
   EXPECT_THAT(all.notes, SizeIs(1));
-  const Verdict one =
-      Check(kLeased, ThreeLeases(false), {Record(0, 10, 3, {}), Record(1, 9, 2, {{2, 1, false}})});
+  const Verdict one = Check(kLeased, ThreeLeases(false),
+                            {RecordOf(0, 10, 3, {}), RecordOf(1, 9, 2, {{2, 1, false}})});
   EXPECT_THAT(one.kinds, ElementsAre("lease"));
   EXPECT_THAT(Check(kLeased, ThreeLeases(false), {}).kinds, ElementsAre("lease"));
 }

@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick(20), kChaosTick(2);
+constexpr milliseconds kServerTick(20), kServerChaosTick(2);
 
 class ServerLaunch {
  public:
@@ -137,7 +137,7 @@ class ServerLaunch {
     if (CoordinatorRuns()) coordinator_->child().AddPolls(polls);
     // Last: a signal that a child sent before it ended is then seen no later than its end.
     polls.push_back({signals_.fd(), POLLIN, 0});
-    const milliseconds tick = next_chaos_ < options_.chaos.size() ? kChaosTick : kTick;
+    const milliseconds tick = next_chaos_ < options_.chaos.size() ? kServerChaosTick : kServerTick;
     ::poll(polls.data(), polls.size(), static_cast<int>(tick.count()));
   }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxRecordBytes = 1U << 20;
+constexpr std::size_t kMaxServerRecordBytes = 1U << 20;
 constexpr std::size_t kMaxBuckets = 64;  // of powers of two
 
 std::uint64_t Count(const Json& json, const char* name) {
@@ -125,7 +125,7 @@ Result<ServerRecord> ReadServerRecord(const std::string& run, std::uint64_t inde
   const std::string path = RunDirectory(run).ServerFile(index);
   std::ifstream file(path, std::ios::binary);
   if (!file) return Status::Error(Code::kNotFound, fmt::format("no {}", path));
-  std::string text(kMaxRecordBytes, '\0');
+  std::string text(kMaxServerRecordBytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   auto record = ParseServerRecord(text);

@@ -17,7 +17,7 @@ namespace paceline::job {
 namespace {
 
 constexpr char kUnknown[] = "-";
-constexpr char kReset[] = "\x1b[0m";
+constexpr char kResetColor[] = "\x1b[0m";
 constexpr double kServerSilentSeconds = 5;
 constexpr double kLongSeconds = 30;  // a step record older than this is worth a word
 
@@ -29,7 +29,7 @@ const char* ColorOf(const std::string& state) {
 }
 
 std::string Paint(const std::string& text, const std::string& state, TextStyle style) {
-  return style == TextStyle::kColor ? ColorOf(state) + text + kReset : text;
+  return style == TextStyle::kColor ? ColorOf(state) + text + kResetColor : text;
 }
 
 std::string Upper(std::string text) {

@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::uint32_t kMostTouches = 1'000'000, kMostRounds = 1'000'000'000;
 
-Status Wrong(std::string text) { return Status::Error(Code::kInvalidArgument, std::move(text)); }
+Status WrongRule(std::string text) {
+  return Status::Error(Code::kInvalidArgument, std::move(text));
+}
 
 struct Setting {
   const char* flag;
@@ -34,7 +36,7 @@ Status ReadNumber(const char* flag, const std::string& text, T& value) {
   if (text.empty()) return {};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return {};
-  return Wrong(fmt::format("{} is '{}'; it takes a number, or TABLE=NUMBER,...", flag, text));
+  return WrongRule(fmt::format("{} is '{}'; it takes a number, or TABLE=NUMBER,...", flag, text));
 }
 
 // What one table, or with an empty name any other one, is told.
@@ -60,10 +62,10 @@ Result<TableRules> ReadRules(const TrainConfig& config, const std::string& table
         OneOf("--table-optimizer", rules.optimizer, {"sgd", "adam", "adamw", "adagrad", "ftrl"}));
   }
   if (rules.admit_count > 1 && rules.admit_probability < 1) {
-    return Wrong("--admit-count and --admit-probability: a table admits by one of them");
+    return WrongRule("--admit-count and --admit-probability: a table admits by one of them");
   }
   if (!rules.optimizer.empty() && rules.optimizer != "sgd" && config.mode == "geo") {
-    return Wrong(
+    return WrongRule(
         fmt::format("--table-optimizer {}: --mode geo adds differences of parameters; it goes with "
                     "sgd",
                     rules.optimizer));
@@ -89,7 +91,7 @@ Result<PerTable> ParsePerTable(const char* flag, const std::string& text) {
     const bool fits = !value.empty() && equals != 0 && (names || setting.all.empty());
     const bool is_new = !names || setting.named.emplace(part.substr(0, equals), value).second;
     if (!fits || !is_new) {
-      return Wrong(
+      return WrongRule(
           fmt::format("{} is '{}'; it takes one value, or TABLE=VALUE,... with each table "
                       "once",
                       flag, text));
@@ -108,7 +110,7 @@ Status CheckTableFlags(const TrainConfig& config, const model::ModelCard& card) 
   for (const Setting& setting : SettingsOf(config)) {
     if (setting.text.empty()) continue;
     if (!card.Fused()) {
-      return Wrong(
+      return WrongRule(
           fmt::format("{} goes with models with tables, which {} is not", setting.flag, card.name));
     }
     PACELINE_ASSIGN(const PerTable parsed, ParsePerTable(setting.flag, setting.text));
@@ -124,8 +126,8 @@ Status CheckTableNames(const TrainConfig& config, std::span<const std::string> t
     PACELINE_ASSIGN(const PerTable parsed, ParsePerTable(setting.flag, setting.text));
     for (const auto& [table, value] : parsed.named) {
       if (std::ranges::find(tables, table) != tables.end()) continue;
-      return Wrong(fmt::format("{}: {} has no table '{}'; it has: {}", setting.flag, config.model,
-                               table, fmt::join(tables, ", ")));
+      return WrongRule(fmt::format("{}: {} has no table '{}'; it has: {}", setting.flag,
+                                   config.model, table, fmt::join(tables, ", ")));
     }
   }
   return {};

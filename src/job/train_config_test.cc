@@ -16,12 +16,12 @@ using ::testing::IsEmpty;
 using testing::IsOk;
 using testing::StatusIs;
 
-const model::ModelCard& Vgg16() { return *model::FindModel("vgg16").value(); }
+const model::ModelCard& Vgg16Card() { return *model::FindModel("vgg16").value(); }
 
 TrainConfig Resolved() {
   TrainConfig config;
   config.model = "vgg16";
-  EXPECT_THAT(Resolve(config, Vgg16(), 2), IsOk());
+  EXPECT_THAT(Resolve(config, Vgg16Card(), 2), IsOk());
   return config;
 }
 
@@ -38,7 +38,7 @@ TEST(Resolve, TakesDefaultsFromCardAndMachine) {
 TEST(Resolve, ReproducibleRunsUseOneThreadUnlessToldOtherwise) {
   TrainConfig config;
   config.reproducible = true;
-  ASSERT_THAT(Resolve(config, Vgg16(), 8), IsOk());
+  ASSERT_THAT(Resolve(config, Vgg16Card(), 8), IsOk());
   EXPECT_EQ(config.threads, 1);
 }
 
@@ -78,7 +78,7 @@ TEST(Resolve, NamesTheFlagThatIsWrong) {
   for (const Case& wrong : cases) {
     TrainConfig config;
     wrong.change(config);
-    EXPECT_THAT(Resolve(config, Vgg16(), 2),
+    EXPECT_THAT(Resolve(config, Vgg16Card(), 2),
                 StatusIs(Code::kInvalidArgument, HasSubstr(wrong.message)));
   }
 }
@@ -119,7 +119,7 @@ TEST(Resolve, NamesTheServerFlagThatIsWrong) {
     TrainConfig config;
     config.strategy = "ps";
     wrong.change(config);
-    EXPECT_THAT(Resolve(config, Vgg16(), 2),
+    EXPECT_THAT(Resolve(config, Vgg16Card(), 2),
                 StatusIs(Code::kInvalidArgument, HasSubstr(wrong.message)));
   }
 }
@@ -143,7 +143,7 @@ TEST(Resolve, TakesWhatServersCanDo) {
     TrainConfig config;
     config.strategy = "ps";
     change(config);
-    EXPECT_THAT(Resolve(config, Vgg16(), 2), IsOk());
+    EXPECT_THAT(Resolve(config, Vgg16Card(), 2), IsOk());
   }
 }
 

@@ -1,6 +1,8 @@
 #include "kernel/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>

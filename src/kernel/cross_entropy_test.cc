@@ -1,5 +1,6 @@
 #include "kernel/cross_entropy.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>

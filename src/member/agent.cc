@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kMaxControl = std::size_t{1} << 20;
+constexpr std::size_t kMaxMessageOfCoordinator = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kConnectSlice(1'000), kBetweenTries(50), kAnswerTime(1'000);
 
 std::uint64_t ResidentBytes() {
@@ -156,7 +156,7 @@ bool Agent::AnswersElsewhere(const std::stop_token& stop) {
 }
 
 Status Agent::ReceiveAll(net::Connection& connection, const std::stop_token& stop) {
-  std::vector<std::byte> buffer(kMaxControl);
+  std::vector<std::byte> buffer(kMaxMessageOfCoordinator);
   net::Completion received;
   steady_clock::time_point next_beat = steady_clock::now();
   for (;;) {

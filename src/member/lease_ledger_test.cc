@@ -1,5 +1,6 @@
 #include "member/lease_ledger.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gmock/gmock.h>

@@ -20,7 +20,7 @@ using wire::FrameType;
 
 namespace {
 
-constexpr std::size_t kMaxControl = std::size_t{1} << 20;
+constexpr std::size_t kMaxRendezvousMessage = std::size_t{1} << 20;
 
 std::map<std::string, std::string> Lines(const std::string& text) {
   std::map<std::string, std::string> lines;
@@ -74,7 +74,7 @@ class RendezvousServer::Impl : public std::enable_shared_from_this<Impl> {
     }
     Guest& guest = guests_[peer.rank.value()];
     guest.connection = std::move(connection);
-    const auto buffer = std::make_shared<std::vector<std::byte>>(kMaxControl);
+    const auto buffer = std::make_shared<std::vector<std::byte>>(kMaxRendezvousMessage);
     guest.connection->Receive(
         {.type = FrameType::kJoin, .exact = false}, *buffer,
         // The buffer is kept here: the connection may still fill it when the guest is gone.
@@ -212,7 +212,7 @@ Result<wire::View> JoinRendezvous(net::Loop& loop, const JoinOptions& options) {
                                   .context = {},
                                   .deadline = options.deadline}));
   const std::vector<std::byte> join = options.join.Encode();
-  std::vector<std::byte> buffer(kMaxControl);
+  std::vector<std::byte> buffer(kMaxRendezvousMessage);
   net::Completion sent, received;
   connection->Send(FrameType::kJoin, 0, join, sent.ForSend());
   connection->Receive({.type = FrameType::kView, .exact = false}, buffer, received.ForReceive());

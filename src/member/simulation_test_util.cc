@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr std::uint64_t kCheckpointEvery = 10;
-constexpr Instant kNever = std::chrono::hours(1);
+constexpr Instant kEndOfTime = std::chrono::hours(1);
 }  // namespace
 
 Simulation::Simulation(const SimulationOptions& options)
@@ -485,7 +485,7 @@ std::string Simulation::Run() {
   After(at + milliseconds(9'000), [this] {
     if (!end_) Heal();
   });
-  while (!events_.empty() && failure_.empty() && !end_ && now_ < kNever) {
+  while (!events_.empty() && failure_.empty() && !end_ && now_ < kEndOfTime) {
     Event event = events_.top();
     events_.pop();
     now_ = event.at;

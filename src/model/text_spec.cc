@@ -12,9 +12,9 @@ namespace paceline::model {
 namespace {
 
 // Adds tensors in the order in which PyTorch's modules have them.
-class CardBuilder {
+class TextCardBuilder {
  public:
-  explicit CardBuilder(ModelCard& card) : card_(card) {}
+  explicit TextCardBuilder(ModelCard& card) : card_(card) {}
 
   void Add(const std::string& name, std::vector<std::int64_t> shape) {
     card_.parameters.push_back({name, std::move(shape)});
@@ -54,7 +54,7 @@ ModelCard MakeTransformer(const std::string& name) {
   card.input_shape = {kLength};
   card.vocabulary = spec.vocabulary;
   card.max_length = spec.max_length;
-  CardBuilder build(card);
+  TextCardBuilder build(card);
   build.Add("embedding.weight", {spec.vocabulary, spec.width});
   for (const bool decoder : {false, true}) {
     const std::string side = decoder ? "decoder" : "encoder";
@@ -83,7 +83,7 @@ ModelCard MakeTransformer(const std::string& name) {
   return card;
 }
 
-void AddBertLayer(CardBuilder& build, const BertSpec& spec, std::int64_t number) {
+void AddBertLayer(TextCardBuilder& build, const BertSpec& spec, std::int64_t number) {
   const std::string layer = fmt::format("bert.encoder.layer.{}.", number);
   for (const char* part : {"query", "key", "value"}) {
     build.Linear(layer + "attention.self." + part, spec.width, spec.width);
@@ -104,7 +104,7 @@ ModelCard MakeBert(const std::string& name) {
   card.input_shape = {std::min(kLength, spec.max_length)};
   card.vocabulary = spec.vocabulary;
   card.max_length = spec.max_length;
-  CardBuilder build(card);
+  TextCardBuilder build(card);
   build.Add("bert.embeddings.word_embeddings.weight", {spec.vocabulary, spec.width});
   build.Add("bert.embeddings.position_embeddings.weight", {spec.max_length, spec.width});
   build.Add("bert.embeddings.token_type_embeddings.weight", {2, spec.width});

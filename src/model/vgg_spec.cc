@@ -25,9 +25,9 @@ VggSpec MakeVgg16(std::int64_t divide_channels_by, float scale_dropout_by) {
 
 // Walks the layers in order, numbering them as torch::nn::Sequential would: a layer without
 // parameters still takes a number.
-class CardBuilder {
+class VggCardBuilder {
  public:
-  explicit CardBuilder(ModelCard& card) : card_(card) {}
+  explicit VggCardBuilder(ModelCard& card) : card_(card) {}
 
   void Enter(std::string section) {
     section_ = std::move(section);
@@ -72,7 +72,7 @@ ModelCard MakeVggCard(std::string_view name) {
   card.name = name;
   card.input_shape = {3, spec.image_size, spec.image_size};
   card.classes = spec.classes;
-  CardBuilder build(card);
+  VggCardBuilder build(card);
   build.Enter("features");
   std::int64_t channels = 3, size = spec.image_size;
   for (const auto& group : spec.groups) {

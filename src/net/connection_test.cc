@@ -48,7 +48,7 @@ StreamPair HarmlessFaultyPair(Loop& loop) {
           MakeFaulty(loop, std::move(b), {.jitter = std::chrono::microseconds(100)})};
 }
 
-auto Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(30); }
+auto InAMoment() { return std::chrono::steady_clock::now() + std::chrono::seconds(30); }
 
 std::vector<std::byte> Pattern(std::size_t size, int salt) {
   std::vector<std::byte> bytes(size);
@@ -86,7 +86,7 @@ TEST_P(ConnectionTest, FramesArriveInOrderAndWhole) {
     done.push_back(std::make_unique<Completion>());
     ends.right->Receive({.tag = i}, got[i], done.back()->ForReceive());
   }
-  for (const auto& completion : done) ASSERT_THAT(completion->Wait(Soon()), IsOk());
+  for (const auto& completion : done) ASSERT_THAT(completion->Wait(InAMoment()), IsOk());
   EXPECT_EQ(sent, got);
   EXPECT_EQ(ends.left->frames_sent(), sizes.size());
   EXPECT_EQ(ends.left->bytes_sent(), std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) +
@@ -102,7 +102,8 @@ TEST_P(ConnectionTest, BothDirectionsAtOnceDoNotHoldEachOtherUp) {
   ends.right->Send(FrameType::kData, 2, bytes, b.ForSend());
   ends.left->Receive({.tag = 2}, left, c.ForReceive());
   ends.right->Receive({.tag = 1}, right, d.ForReceive());
-  for (Completion* completion : {&a, &b, &c, &d}) ASSERT_THAT(completion->Wait(Soon()), IsOk());
+  for (Completion* completion : {&a, &b, &c, &d})
+    ASSERT_THAT(completion->Wait(InAMoment()), IsOk());
   EXPECT_EQ(left, bytes);
   EXPECT_EQ(right, bytes);
 }
@@ -112,10 +113,10 @@ TEST_P(ConnectionTest, AFrameWaitsUntilSomebodyAsksForIt) {
   const auto bytes = Pattern(100, 2);
   Completion sent, received;
   ends.left->Send(FrameType::kData, 5, bytes, sent.ForSend());
-  ASSERT_THAT(sent.Wait(Soon()), IsOk());
+  ASSERT_THAT(sent.Wait(InAMoment()), IsOk());
   std::vector<std::byte> got(100);
   ends.right->Receive({.tag = 5}, got, received.ForReceive());
-  ASSERT_THAT(received.Wait(Soon()), IsOk());
+  ASSERT_THAT(received.Wait(InAMoment()), IsOk());
   EXPECT_EQ(got, bytes);
 }
 
@@ -126,9 +127,9 @@ TEST_P(ConnectionTest, AShorterMessageFillsPartOfTheBuffer) {
   Completion sent, received;
   ends.right->Receive({.type = FrameType::kJoin, .exact = false}, got, received.ForReceive());
   ends.left->Send(FrameType::kJoin, 0, bytes, sent.ForSend());
-  ASSERT_THAT(received.Wait(Soon()), IsOk());
+  ASSERT_THAT(received.Wait(InAMoment()), IsOk());
   EXPECT_EQ(received.bytes(), 10U);
-  ASSERT_THAT(sent.Wait(Soon()), IsOk());
+  ASSERT_THAT(sent.Wait(InAMoment()), IsOk());
 }
 
 TEST_P(ConnectionTest, ADestroyedPeerIsSeenByWhoWaits) {
@@ -137,7 +138,7 @@ TEST_P(ConnectionTest, ADestroyedPeerIsSeenByWhoWaits) {
   Completion received;
   ends.left->Receive({}, got, received.ForReceive());
   ends.right.reset();
-  EXPECT_THAT(received.Wait(Soon()), StatusIs(Code::kPeerLost, HasSubstr("rank 7")));
+  EXPECT_THAT(received.Wait(InAMoment()), StatusIs(Code::kPeerLost, HasSubstr("rank 7")));
 }
 
 TEST_P(ConnectionTest, ADestroyedPeerIsSeenByWhoOnlyListens) {
@@ -159,7 +160,7 @@ TEST_P(ConnectionTest, AnAbortCarriesItsReasonAndWhomItBlames) {
   ends.left->Receive({}, got, received.ForReceive());
   ends.left->WhenClosed([&](const Closed& how) { closed.set_value(how); });
   ends.right->Abort({.code = Code::kPeerLost, .blamed = 3, .text = "lost rank 3"});
-  EXPECT_THAT(received.Wait(Soon()), StatusIs(Code::kPeerLost, HasSubstr("lost rank 3")));
+  EXPECT_THAT(received.Wait(InAMoment()), StatusIs(Code::kPeerLost, HasSubstr("lost rank 3")));
   EXPECT_EQ(closed.get_future().get().blamed, 3U);
 }
 
@@ -173,8 +174,8 @@ TEST_P(ConnectionTest, AGoodByeComesAfterEverythingThatWasSent) {
   ends.right->Send(FrameType::kData, 1, bytes, sent.ForSend());
   ends.right->Leave();
   ends.left->Receive({.tag = 1}, got, received.ForReceive());
-  ASSERT_THAT(received.Wait(Soon()), IsOk());
-  ASSERT_THAT(sent.Wait(Soon()), IsOk());
+  ASSERT_THAT(received.Wait(InAMoment()), IsOk());
+  ASSERT_THAT(sent.Wait(InAMoment()), IsOk());
   EXPECT_TRUE(closed.get_future().get().polite);
   EXPECT_EQ(got, bytes);
 }
@@ -188,12 +189,12 @@ TEST_P(ConnectionTest, EveryCallbackComesAfterAClose) {
   ends.left->Send(FrameType::kData, 2, bytes, b.ForSend());
   ends.left->Receive({}, got, c.ForReceive());
   ends.left->Abort({.code = Code::kAborted, .text = "enough"});
-  EXPECT_FALSE(a.Wait(Soon()).ok());
-  EXPECT_THAT(b.Wait(Soon()), StatusIs(Code::kAborted, HasSubstr("enough")));
-  EXPECT_THAT(c.Wait(Soon()), StatusIs(Code::kAborted, HasSubstr("enough")));
+  EXPECT_FALSE(a.Wait(InAMoment()).ok());
+  EXPECT_THAT(b.Wait(InAMoment()), StatusIs(Code::kAborted, HasSubstr("enough")));
+  EXPECT_THAT(c.Wait(InAMoment()), StatusIs(Code::kAborted, HasSubstr("enough")));
   Completion late;
   ends.left->Send(FrameType::kData, 3, bytes, late.ForSend());
-  EXPECT_THAT(late.Wait(Soon()), StatusIs(Code::kAborted, HasSubstr("enough")));
+  EXPECT_THAT(late.Wait(InAMoment()), StatusIs(Code::kAborted, HasSubstr("enough")));
 }
 
 TEST_P(ConnectionTest, DivergedSidesAreTold) {
@@ -204,9 +205,9 @@ TEST_P(ConnectionTest, DivergedSidesAreTold) {
   ends.left->Receive({}, back, told.ForReceive());
   ends.right->Receive({.tag = 1}, got, received.ForReceive());
   ends.left->Send(FrameType::kData, 1, bytes, sent.ForSend());
-  EXPECT_THAT(received.Wait(Soon()), StatusIs(Code::kProtocol, HasSubstr("20 bytes")));
-  EXPECT_THAT(told.Wait(Soon()), StatusIs(Code::kProtocol, HasSubstr("different things")));
-  (void)sent.Wait(Soon());
+  EXPECT_THAT(received.Wait(InAMoment()), StatusIs(Code::kProtocol, HasSubstr("20 bytes")));
+  EXPECT_THAT(told.Wait(InAMoment()), StatusIs(Code::kProtocol, HasSubstr("different things")));
+  (void)sent.Wait(InAMoment());
 }
 
 TEST_P(ConnectionTest, AnOlderGenerationIsRefused) {
@@ -216,8 +217,9 @@ TEST_P(ConnectionTest, AnOlderGenerationIsRefused) {
   Completion sent, received;
   ends.right->Receive({}, got, received.ForReceive());
   ends.left->Send(FrameType::kData, 0, bytes, sent.ForSend());
-  EXPECT_THAT(received.Wait(Soon()), StatusIs(Code::kStaleGeneration, HasSubstr("generation 4")));
-  (void)sent.Wait(Soon());
+  EXPECT_THAT(received.Wait(InAMoment()),
+              StatusIs(Code::kStaleGeneration, HasSubstr("generation 4")));
+  (void)sent.Wait(InAMoment());
 }
 
 TEST_P(ConnectionTest, AnotherJobIsRefused) {
@@ -226,8 +228,8 @@ TEST_P(ConnectionTest, AnotherJobIsRefused) {
   Completion sent, received;
   ends.right->Receive({}, got, received.ForReceive());
   ends.left->Send(FrameType::kData, 0, got, sent.ForSend());
-  EXPECT_THAT(received.Wait(Soon()), StatusIs(Code::kMismatch, HasSubstr("another job")));
-  (void)sent.Wait(Soon());
+  EXPECT_THAT(received.Wait(InAMoment()), StatusIs(Code::kMismatch, HasSubstr("another job")));
+  (void)sent.Wait(InAMoment());
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, ConnectionTest,
@@ -270,11 +272,11 @@ class FaultTest : public ::testing::Test {
       ends.right->Receive({.tag = i}, got[i], received[i].ForReceive());
       ends.left->Send(FrameType::kData, i, bytes, sent[i].ForSend());
     }
-    for (Completion& completion : sent) (void)completion.Wait(Soon());
+    for (Completion& completion : sent) (void)completion.Wait(InAMoment());
     ends.left->Leave();
     Status first;
     for (Completion& completion : received) {
-      const Status status = completion.Wait(Soon());
+      const Status status = completion.Wait(InAMoment());
       if (first.ok()) first = status;
     }
     return first;
@@ -319,7 +321,7 @@ TEST_F(FaultTest, ASenderIsToldWhomItHasLost) {
   const auto bytes = Pattern(100, 7);
   Completion sent;
   ends.left->Send(FrameType::kData, 0, bytes, sent.ForSend());
-  EXPECT_THAT(sent.Wait(Soon()), StatusIs(Code::kPeerLost, HasSubstr("lost rank 3: cut by")));
+  EXPECT_THAT(sent.Wait(InAMoment()), StatusIs(Code::kPeerLost, HasSubstr("lost rank 3: cut by")));
 }
 
 }  // namespace

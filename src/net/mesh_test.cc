@@ -1,5 +1,6 @@
 #include "net/mesh.h"
 
+#include <atomic>
 #include <future>
 #include <vector>
 
@@ -15,7 +16,7 @@ using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
 
-auto Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(30); }
+auto SoonEnough() { return std::chrono::steady_clock::now() + std::chrono::seconds(30); }
 
 // N ranks in one process, each with its own loop.
 struct Node {
@@ -41,7 +42,7 @@ class MeshTest : public ::testing::Test {
     for (std::uint64_t rank = 0; rank < world; ++rank) {
       meshes.push_back(std::async(std::launch::async, [&, rank] {
         return Mesh::Connect(nodes_[rank]->loop, *nodes_[rank]->acceptor, view,
-                             {.secret = secret_, .self = Rank(rank), .deadline = Soon()});
+                             {.secret = secret_, .self = Rank(rank), .deadline = SoonEnough()});
       }));
     }
     for (std::uint64_t rank = 0; rank < world; ++rank) {
@@ -71,7 +72,7 @@ TEST_F(MeshTest, EveryRankReachesEveryOther) {
       nodes_[b]->mesh->to(Rank(a)).Receive({.tag = a}, got[4 * b + a], done.back()->ForReceive());
     }
   }
-  for (const auto& completion : done) ASSERT_THAT(completion->Wait(Soon()), IsOk());
+  for (const auto& completion : done) ASSERT_THAT(completion->Wait(SoonEnough()), IsOk());
   EXPECT_EQ(got[4 * 3 + 1][0], std::byte{4 * 1 + 3});
 }
 
@@ -98,7 +99,7 @@ TEST_F(MeshTest, LeavingIsNoFailure) {
   Completion received;
   nodes_[0]->mesh->to(Rank(2)).Receive({}, got, received.ForReceive());
   nodes_[2]->mesh->Leave();
-  EXPECT_THAT(received.Wait(Soon()), StatusIs(Code::kPeerLost, HasSubstr("has left")));
+  EXPECT_THAT(received.Wait(SoonEnough()), StatusIs(Code::kPeerLost, HasSubstr("has left")));
   EXPECT_EQ(failures, 0);
   nodes_.clear();  // while what they count in still exists
 }

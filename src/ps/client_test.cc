@@ -2,6 +2,7 @@
 // server_core_test.
 #include "ps/client.h"
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <numeric>

@@ -12,7 +12,7 @@ namespace paceline::ps {
 
 namespace {
 
-constexpr std::size_t kPieceFloats = std::size_t{16} << 10;
+constexpr std::size_t kDensePieceFloats = std::size_t{16} << 10;
 constexpr std::size_t kPiecesOfThread = 64;  // fewer are not worth a thread
 constexpr std::size_t kMostThreads = 4;
 
@@ -55,10 +55,10 @@ DenseStore::DenseStore(const JobSpec& spec, std::span<const DensePiece> pieces)
 std::vector<DenseStore::Piece> DenseStore::CutPieces() const {
   std::vector<Piece> pieces;
   for (const Range& range : ranges_) {
-    for (std::size_t done = 0; done < range.count; done += kPieceFloats) {
+    for (std::size_t done = 0; done < range.count; done += kDensePieceFloats) {
       pieces.push_back({.range = &range,
                         .begin = range.begin + done,
-                        .count = std::min(kPieceFloats, range.count - done)});
+                        .count = std::min(kDensePieceFloats, range.count - done)});
     }
   }
   return pieces;
@@ -109,7 +109,7 @@ void DenseStore::ApplySum(std::span<const std::span<const float>> gradients, flo
   const std::uint64_t step = ++steps_;
   ForAllPieces(planes_, [&, step](std::span<const Piece> pieces, Planes& planes) {
     TreeAdder adder;
-    std::vector<float> sum(kPieceFloats);
+    std::vector<float> sum(kDensePieceFloats);
     std::vector<std::span<const float>> parts(gradients.size());
     for (const Piece& piece : pieces) {
       for (std::size_t i = 0; i < parts.size(); ++i) {

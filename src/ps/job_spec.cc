@@ -18,7 +18,7 @@ constexpr std::size_t kMaxTables = 4096, kMaxTensors = 65536, kMaxText = 4096, k
 constexpr std::uint64_t kMaxTrainers = 65536;
 constexpr std::uint64_t kMaxDenseFloats = std::uint64_t{1} << 34;
 
-Status Refuse(const std::string& why) {
+Status RefuseJob(const std::string& why) {
   return Status::Error(Code::kInvalidArgument, "the job: " + why);
 }
 
@@ -27,7 +27,7 @@ Status CheckOptimizer(const RowOptimizerOptions& options, const std::string& who
        {options.weight_decay, options.momentum, options.beta1, options.beta2, options.epsilon,
         options.ftrl_beta, options.ftrl_l1, options.ftrl_l2}) {
     if (!std::isfinite(number)) {
-      return Refuse(fmt::format("{}: a setting of the optimizer is {}", whose, number));
+      return RefuseJob(fmt::format("{}: a setting of the optimizer is {}", whose, number));
     }
   }
   return {};
@@ -35,12 +35,12 @@ Status CheckOptimizer(const RowOptimizerOptions& options, const std::string& who
 
 Status CheckScale(float scale, const std::string& whose) {
   if (std::isfinite(scale) && scale >= 0) return {};
-  return Refuse(fmt::format("{}: the learning rate times {}", whose, scale));
+  return RefuseJob(fmt::format("{}: the learning rate times {}", whose, scale));
 }
 
 Status CheckTables(const JobSpec& spec) {
   if (spec.tables.size() > kMaxTables) {
-    return Refuse(fmt::format("{} tables; at most {}", spec.tables.size(), kMaxTables));
+    return RefuseJob(fmt::format("{} tables; at most {}", spec.tables.size(), kMaxTables));
   }
   std::set<std::string> names;
   for (const JobTable& table : spec.tables) {
@@ -48,8 +48,8 @@ Status CheckTables(const JobSpec& spec) {
     PACELINE_TRY(CheckTableOptions(table.options).Wrap("the job"));
     PACELINE_TRY(CheckOptimizer(table.options.optimizer, whose));
     PACELINE_TRY(CheckScale(table.learning_rate_scale, whose));
-    if (table.options.name.size() > kMaxText) return Refuse("the name of a table is too long");
-    if (!names.insert(table.options.name).second) return Refuse(whose + " is there twice");
+    if (table.options.name.size() > kMaxText) return RefuseJob("the name of a table is too long");
+    if (!names.insert(table.options.name).second) return RefuseJob(whose + " is there twice");
   }
   return {};
 }
@@ -58,30 +58,30 @@ Status CheckShape(const DenseTensor& tensor) {
   std::uint64_t floats = 1;
   for (const std::int64_t size : tensor.shape) {
     const bool fits = size >= 1 && static_cast<std::uint64_t>(size) <= kMaxDenseFloats / floats;
-    if (!fits) return Refuse(fmt::format("tensor '{}' has a side of {}", tensor.name, size));
+    if (!fits) return RefuseJob(fmt::format("tensor '{}' has a side of {}", tensor.name, size));
     floats *= static_cast<std::uint64_t>(size);
   }
   if (tensor.shape.size() <= kMaxRank && (tensor.shape.empty() || floats == tensor.rows.floats())) {
     return {};
   }
-  return Refuse(fmt::format("tensor '{}': a shape that does not fit its {} floats", tensor.name,
-                            tensor.rows.floats()));
+  return RefuseJob(fmt::format("tensor '{}': a shape that does not fit its {} floats", tensor.name,
+                               tensor.rows.floats()));
 }
 
 Status CheckDense(const JobSpec& spec) {
   if (spec.dense.size() > kMaxTensors) {
-    return Refuse(fmt::format("{} dense tensors; at most {}", spec.dense.size(), kMaxTensors));
+    return RefuseJob(fmt::format("{} dense tensors; at most {}", spec.dense.size(), kMaxTensors));
   }
   PACELINE_TRY(CheckOptimizer(spec.dense_optimizer, "dense"));
   std::uint64_t left = kMaxDenseFloats;
   for (const DenseTensor& tensor : spec.dense) {
     const algo::TensorRows& rows = tensor.rows;
-    if (tensor.name.size() > kMaxText) return Refuse("the name of a tensor is too long");
+    if (tensor.name.size() > kMaxText) return RefuseJob("the name of a tensor is too long");
     if (rows.rows == 0 || rows.row_floats == 0) {
-      return Refuse(fmt::format("tensor '{}' is empty", tensor.name));
+      return RefuseJob(fmt::format("tensor '{}' is empty", tensor.name));
     }
     if (rows.rows > left / rows.row_floats) {
-      return Refuse(fmt::format("more than {} dense floats", kMaxDenseFloats));
+      return RefuseJob(fmt::format("more than {} dense floats", kMaxDenseFloats));
     }
     left -= rows.floats();
     PACELINE_TRY(CheckShape(tensor));
@@ -213,18 +213,18 @@ RowOptimizerOptions JobSpec::OptimizerOf(DenseKind kind) const {
 }
 
 Status CheckJobSpec(const JobSpec& spec) {
-  if (spec.fingerprint.size() > kMaxText) return Refuse("the fingerprint is too long");
+  if (spec.fingerprint.size() > kMaxText) return RefuseJob("the fingerprint is too long");
   if (spec.trainers > kMaxTrainers) {
-    return Refuse(fmt::format("{} trainers; at most {}", spec.trainers, kMaxTrainers));
+    return RefuseJob(fmt::format("{} trainers; at most {}", spec.trainers, kMaxTrainers));
   }
   if (spec.apply == Apply::kTogether && spec.trainers == 0) {
-    return Refuse("whoever waits for all trainers has to know how many there are");
+    return RefuseJob("whoever waits for all trainers has to know how many there are");
   }
   if (!std::isfinite(spec.delay_compensation) || spec.delay_compensation < 0) {
-    return Refuse(fmt::format("a delay compensation of {}", spec.delay_compensation));
+    return RefuseJob(fmt::format("a delay compensation of {}", spec.delay_compensation));
   }
   if (spec.delay_compensation > 0 && (spec.apply == Apply::kTogether || spec.trainers == 0)) {
-    return Refuse("delay compensation is for a known number of trainers that do not wait");
+    return RefuseJob("delay compensation is for a known number of trainers that do not wait");
   }
   PACELINE_TRY(CheckTables(spec));
   return CheckDense(spec);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kTrain = 1, kDense = 2, kMapped = 4, kFromLast = 8;
 constexpr std::size_t kPullHeadBytes = 32, kRowsHeadBytes = 16;
-constexpr std::uint32_t kMaxTables = 4096;
+constexpr std::uint32_t kMaxPulledTables = 4096;
 
 Status NotOurs(const char* what) {
   return Status::Error(Code::kProtocol, std::string(what) + " that neither side writes");
@@ -51,7 +51,7 @@ Result<PullCall> DecodePull(std::span<const std::byte> message) {
   call.dense = (flags & kDense) != 0;
   call.dense_is_mapped = (flags & kMapped) != 0;
   call.order = (flags & kFromLast) != 0 ? DenseOrder::kFromLast : DenseOrder::kFromFirst;
-  if (flags > (kTrain | kDense | kMapped | kFromLast) || tables > kMaxTables) reader.Fail();
+  if (flags > (kTrain | kDense | kMapped | kFromLast) || tables > kMaxPulledTables) reader.Fail();
   for (std::uint32_t i = 0; i < tables && reader.ok(); ++i) {
     PullCall::Rows rows;
     rows.table = reader.Number<std::uint32_t>();

@@ -18,7 +18,7 @@ using internal::kAlignment, internal::Padded;
 constexpr std::uint32_t kLast = 1, kDeltas = 2;
 constexpr std::size_t kHeaderBytes = 56, kTableHeaderBytes = 16;
 constexpr std::size_t kDenseCountAt = 40, kTableCountAt = 48;  // in the header
-constexpr std::uint32_t kMaxTables = 4096;
+constexpr std::uint32_t kMaxPushedTables = 4096;
 
 bool SameBits(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
@@ -118,7 +118,7 @@ Result<Push> DecodePush(std::span<const std::byte> bytes) {
   push.trainers = reader.Number<std::uint64_t>();
   const auto dense = reader.Number<std::uint64_t>();
   const auto tables = reader.Number<std::uint64_t>();
-  if (flags > (kLast | kDeltas) || push.trainers == 0 || tables > kMaxTables) reader.Fail();
+  if (flags > (kLast | kDeltas) || push.trainers == 0 || tables > kMaxPushedTables) reader.Fail();
   for (std::uint64_t i = 0; i < tables && reader.ok(); ++i)
     push.tables.push_back(ReadTable(reader));
   push.dense = reader.Array<float>(dense);

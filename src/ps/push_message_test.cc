@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ps/push_message.h"
 
 #include <gmock/gmock.h>

@@ -36,9 +36,9 @@ TEST(RowOptimizer, StateIsAsLargeAsTheOptimiserNeeds) {
   EXPECT_EQ(StateFloats(RowOptimizerKind::kAdamW, 10), 21U);
 }
 
-class Row {
+class OptimizedRow {
  public:
-  explicit Row(const RowOptimizerOptions& options)
+  explicit OptimizedRow(const RowOptimizerOptions& options)
       : options_(options), state_(StateFloats(options.kind, 3)) {}
 
   const std::vector<float>& Learn(const std::vector<float>& gradient) {
@@ -58,13 +58,13 @@ const std::vector<float> kSecond{-1.0F, 0.125F, 3.0F};
 
 TEST(RowOptimizer, EachKindIsTheKernelWithItsOptions) {
   std::vector<float> values = kStart, a(3), b(3);
-  Row sgd({.kind = RowOptimizerKind::kSgd, .weight_decay = 0.1F});
+  OptimizedRow sgd({.kind = RowOptimizerKind::kSgd, .weight_decay = 0.1F});
   kernel::SgdStep({.learning_rate = 0.1F, .weight_decay = 0.1F}, values, kFirst, {});
   EXPECT_EQ(sgd.Learn(kFirst), values);
 
   values = kStart;
-  Row momentum({.kind = RowOptimizerKind::kMomentum, .momentum = 0.5F});
-  Row adagrad({.kind = RowOptimizerKind::kAdagrad, .epsilon = 1e-3F});
+  OptimizedRow momentum({.kind = RowOptimizerKind::kMomentum, .momentum = 0.5F});
+  OptimizedRow adagrad({.kind = RowOptimizerKind::kAdagrad, .epsilon = 1e-3F});
   for (const auto& gradient : {kFirst, kSecond}) {
     kernel::SgdStep({.learning_rate = 0.1F, .momentum = 0.5F}, values, gradient, a);
     EXPECT_EQ(momentum.Learn(gradient), values);
@@ -77,7 +77,8 @@ TEST(RowOptimizer, EachKindIsTheKernelWithItsOptions) {
   }
   values = kStart;
   a.assign(3, 0);
-  Row ftrl({.kind = RowOptimizerKind::kFtrl, .ftrl_beta = 2, .ftrl_l1 = 0.1F, .ftrl_l2 = 0.2F});
+  OptimizedRow ftrl(
+      {.kind = RowOptimizerKind::kFtrl, .ftrl_beta = 2, .ftrl_l1 = 0.1F, .ftrl_l2 = 0.2F});
   for (const auto& gradient : {kFirst, kSecond}) {
     kernel::FtrlStep({.learning_rate = 0.1F, .beta = 2, .l1 = 0.1F, .l2 = 0.2F}, values, gradient,
                      a, b);
@@ -87,7 +88,7 @@ TEST(RowOptimizer, EachKindIsTheKernelWithItsOptions) {
 
 TEST(RowOptimizer, AdamCountsTheUpdatesOfTheRow) {
   std::vector<float> values = kStart, mean(3), variance(3);
-  Row adam({.kind = RowOptimizerKind::kAdam, .beta1 = 0.8F});
+  OptimizedRow adam({.kind = RowOptimizerKind::kAdam, .beta1 = 0.8F});
   for (std::uint64_t step = 1; step <= 5; ++step) {
     const auto& gradient = step % 2 == 1 ? kFirst : kSecond;
     kernel::AdamStep({.learning_rate = 0.1F, .beta1 = 0.8F}, step, values, gradient, mean,

@@ -23,7 +23,7 @@ using testing::IsOk;
 
 constexpr std::uint64_t kPushes = 5;
 
-MessageBytes Message(const JobSpec& spec, std::uint64_t batch) {
+MessageBytes PushBytes(const JobSpec& spec, std::uint64_t batch) {
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 70, batch);
   return MessageFor(RandomPush(spec, 0, batch, rng), spec, 1, 0);
 }
@@ -38,7 +38,7 @@ Status Work(disk::FileSystem& fs, const std::string& folder, const JobSpec& spec
   TestServers servers(std::move(core));
   PACELINE_TRY(servers.TryBegin(spec));
   for (std::uint64_t batch = 0; batch < kPushes; ++batch) {
-    const MessageBytes message = Message(spec, batch);
+    const MessageBytes message = PushBytes(spec, batch);
     PACELINE_ASSIGN(const auto pushed, raw.Push(AsBytes(message)));
     PACELINE_TRY(AwaitDurable(raw, pushed.record));
     *acked = batch + 1;
@@ -89,7 +89,7 @@ TEST_P(ServerCoreCrashTest, WhatWasAcknowledgedIsThere) {
   uninterrupted.Begin(spec_);
   expected.push_back(uninterrupted.Values());
   for (std::uint64_t batch = 0; batch < kPushes; ++batch) {
-    ASSERT_THAT(uninterrupted[0].Push(AsBytes(Message(spec_, batch))), IsOk());
+    ASSERT_THAT(uninterrupted[0].Push(AsBytes(PushBytes(spec_, batch))), IsOk());
     expected.push_back(uninterrupted.Values());
   }
   bool died = true;
@@ -112,7 +112,7 @@ TEST_P(ServerCoreCrashTest, WhatWasAcknowledgedIsThere) {
   }
 }
 
-std::string NameOf(const ::testing::TestParamInfo<Action>& info) {
+std::string NameOfCrash(const ::testing::TestParamInfo<Action>& info) {
   return info.param == Action::kKillBefore  ? "before"
          : info.param == Action::kKillAfter ? "after"
                                             : "torn";
@@ -120,7 +120,7 @@ std::string NameOf(const ::testing::TestParamInfo<Action>& info) {
 INSTANTIATE_TEST_SUITE_P(Killed, ServerCoreCrashTest,
                          ::testing::Values(Action::kKillBefore, Action::kKillAfter,
                                            Action::kKillTorn),
-                         NameOf);
+                         NameOfCrash);
 
 }  // namespace
 }  // namespace paceline::ps

@@ -13,7 +13,7 @@ namespace paceline::ps {
 
 namespace {
 
-Status Damaged(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
+Status DamagedLog(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
 
 }  // namespace
 
@@ -103,14 +103,15 @@ Status ServerCore::Impl::Replay(ChangeType type, std::span<const std::byte> payl
     case ChangeType::kInitialise: return ReplayInitialise(payload);
     case ChangeType::kPush: {
       const Status status = ReplayPush(payload);
-      return status.ok() ? status : Damaged("a push in the log: " + status.message());
+      return status.ok() ? status : DamagedLog("a push in the log: " + status.message());
     }
-    default: return Damaged(fmt::format("a change of type {} in the log", static_cast<int>(type)));
+    default:
+      return DamagedLog(fmt::format("a change of type {} in the log", static_cast<int>(type)));
   }
 }
 
 Status ServerCore::Impl::ReplayJob(std::span<const std::byte> payload) {
-  if (Configured().ok()) return Damaged("a second job in the log");
+  if (Configured().ok()) return DamagedLog("a second job in the log");
   PACELINE_ASSIGN(const ServerJob job, DecodeServerJob(payload));
   if (job.index != options_.index || job.servers != options_.servers) {
     return Status::Error(
@@ -129,7 +130,7 @@ Status ServerCore::Impl::ReplayJob(std::span<const std::byte> payload) {
 Status ServerCore::Impl::ReplayInitialise(std::span<const std::byte> payload) {
   const auto values = Configured();
   if (!values.ok() || payload.size() != (*values)->dense().floats() * sizeof(float)) {
-    return Damaged("first values in the log that do not fit the job");
+    return DamagedLog("first values in the log that do not fit the job");
   }
   std::vector<float> dense((*values)->dense().floats());
   if (!dense.empty()) std::memcpy(dense.data(), payload.data(), payload.size());
@@ -150,7 +151,7 @@ Status ServerCore::Impl::ReplayPush(std::span<const std::byte> payload) {
   {
     const MutexLock lock(state_);
     PACELINE_ASSIGN(const auto answer, progress_.Check(push));
-    if (answer == PushLedger::Answer::kDuplicate) return Damaged("it is there twice");
+    if (answer == PushLedger::Answer::kDuplicate) return DamagedLog("it is there twice");
   }
   ++recovery_.replayed;
   return Apply(*values, push, Plan(*values, push, message));

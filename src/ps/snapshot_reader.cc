@@ -15,7 +15,7 @@ namespace paceline::ps {
 
 namespace {
 
-Status Damaged(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
+Status DamagedSnapshot(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
 
 // Checks the changes of a snapshot and takes them apart.
 class SnapshotReader {
@@ -24,7 +24,7 @@ class SnapshotReader {
 
   Status Take(ChangeType type, std::span<const std::byte> payload) {
     ++changes_;
-    if (ended_) return Damaged("something behind the end");
+    if (ended_) return DamagedSnapshot("something behind the end");
     if (changes_ == 1) return TakeJob(type, payload);
     if (changes_ == 2) return TakeProgress(type, payload);
     switch (type) {
@@ -33,14 +33,14 @@ class SnapshotReader {
       case ChangeType::kCounts: return TakeCounts(payload);
       case ChangeType::kWaiting: return sink_.Waiting(payload);
       case ChangeType::kEnd: return TakeEnd(payload);
-      default: return Damaged(fmt::format("a change of type {}", static_cast<int>(type)));
+      default: return DamagedSnapshot(fmt::format("a change of type {}", static_cast<int>(type)));
     }
   }
   bool ended() const { return ended_; }
 
  private:
   Status TakeJob(ChangeType type, std::span<const std::byte> payload) {
-    if (type != ChangeType::kJob) return Damaged("it does not begin with the job");
+    if (type != ChangeType::kJob) return DamagedSnapshot("it does not begin with the job");
     PACELINE_ASSIGN(head_.job, DecodeServerJob(payload));
     for (const DensePiece& piece :
          DensePiecesOf(head_.job.spec, head_.job.servers, head_.job.index)) {
@@ -49,7 +49,8 @@ class SnapshotReader {
     return {};
   }
   Status TakeProgress(ChangeType type, std::span<const std::byte> payload) {
-    if (type != ChangeType::kProgress) return Damaged("the progress of the trainers is missing");
+    if (type != ChangeType::kProgress)
+      return DamagedSnapshot("the progress of the trainers is missing");
     wire::ByteReader reader(payload);
     const auto initialised = reader.Number<std::uint8_t>();
     if (initialised > 1) reader.Fail();
@@ -61,7 +62,7 @@ class SnapshotReader {
   }
   Status TakeDense(std::span<const std::byte> payload) {
     constexpr std::size_t kFields = 12;
-    if (payload.size() < kFields) return Damaged("dense floats are cut off");
+    if (payload.size() < kFields) return DamagedSnapshot("dense floats are cut off");
     const std::uint32_t plane = wire::LoadU32(payload.data());
     const std::uint64_t begin = wire::LoadU64(payload.data() + 4);
     const auto bytes = payload.subspan(kFields);
@@ -69,23 +70,23 @@ class SnapshotReader {
     const bool fits = plane < DensePlanes(head_.job.spec.dense_optimizer.kind) &&
                       begin <= floats_ && count <= floats_ - begin &&
                       count * sizeof(float) == bytes.size();
-    if (!fits) return Damaged(fmt::format("{} dense floats from {} on", count, begin));
+    if (!fits) return DamagedSnapshot(fmt::format("{} dense floats from {} on", count, begin));
     buffer_.resize(count);
     if (count > 0) std::memcpy(buffer_.data(), bytes.data(), bytes.size());
     return sink_.Dense(plane, begin, buffer_);
   }
   Status TakeRows(std::span<const std::byte> payload) {
-    if (payload.size() < sizeof(std::uint32_t)) return Damaged("rows are cut off");
+    if (payload.size() < sizeof(std::uint32_t)) return DamagedSnapshot("rows are cut off");
     const std::uint32_t table = wire::LoadU32(payload.data());
     if (table >= head_.job.spec.tables.size())
-      return Damaged(fmt::format("rows of table {}", table));
+      return DamagedSnapshot(fmt::format("rows of table {}", table));
     constexpr std::size_t kFields = 12;  // id and tick
     const TableOptions& options = head_.job.spec.tables[table].options;
     const std::size_t state = StateFloats(options.optimizer.kind, options.dim);
     buffer_.resize(options.dim + state);
     const std::size_t row_bytes = kFields + buffer_.size() * sizeof(float);
     auto left = payload.subspan(sizeof(std::uint32_t));
-    if (left.size() % row_bytes != 0) return Damaged("a row is cut off");
+    if (left.size() % row_bytes != 0) return DamagedSnapshot("a row is cut off");
     for (; !left.empty(); left = left.subspan(row_bytes)) {
       const auto id = static_cast<std::int64_t>(wire::LoadU64(left.data()));
       PACELINE_TRY(CheckOwner(id));
@@ -101,11 +102,11 @@ class SnapshotReader {
   Status TakeCounts(std::span<const std::byte> payload) {
     constexpr std::size_t kFields = 12, kIdBytes = 16;
     if (payload.size() < kFields || (payload.size() - kFields) % kIdBytes != 0) {
-      return Damaged("counts of a table are cut off");
+      return DamagedSnapshot("counts of a table are cut off");
     }
     const std::uint32_t table = wire::LoadU32(payload.data());
     if (table >= head_.job.spec.tables.size()) {
-      return Damaged(fmt::format("counts of table {}", table));
+      return DamagedSnapshot(fmt::format("counts of table {}", table));
     }
     sink_.Evicted(table, wire::LoadU64(payload.data() + 4));
     for (auto left = payload.subspan(kFields); !left.empty(); left = left.subspan(kIdBytes)) {
@@ -119,7 +120,7 @@ class SnapshotReader {
   }
   Status CheckOwner(std::int64_t id) const {
     if (algo::ServerOf(id, head_.job.servers) == head_.job.index) return {};
-    return Damaged(fmt::format("id {} is another server's", id));
+    return DamagedSnapshot(fmt::format("id {} is another server's", id));
   }
   Status TakeEnd(std::span<const std::byte> payload) {
     wire::ByteReader reader(payload);
@@ -172,7 +173,7 @@ class StateBuilder final : public SnapshotSink {
     PACELINE_TRY(state_.values->Check(push));
     MessageBytes copy(message.size() / sizeof(std::uint64_t));
     std::ranges::copy(message, std::as_writable_bytes(std::span(copy)).begin());
-    if (state_.rounds.Has(push.batch, push.lease)) return Damaged("a push waits twice");
+    if (state_.rounds.Has(push.batch, push.lease)) return DamagedSnapshot("a push waits twice");
     state_.rounds.Add(push.batch, push.lease,
                       std::make_shared<const MessageBytes>(std::move(copy)));
     return {};
@@ -180,7 +181,7 @@ class StateBuilder final : public SnapshotSink {
   Result<ServerState> Take() {
     const bool together = state_.values->spec().apply == Apply::kTogether;
     if (!state_.progress.Explains(state_.rounds, together)) {
-      return Damaged("the pushes that wait are not those that trainers have sent");
+      return DamagedSnapshot("the pushes that wait are not those that trainers have sent");
     }
     return std::move(state_);
   }
@@ -204,10 +205,11 @@ Status ReadSnapshot(disk::FileSystem& fs, const std::string& folder, std::uint64
   if (!content.ok()) {
     const Code code = content.status().code();
     if (code == Code::kDisk || code == Code::kMismatch) return content.status().Wrap(path);
-    return Damaged(path + ": " + content.status().message());
+    return DamagedSnapshot(path + ": " + content.status().message());
   }
   if (content->torn() || !reader.ended()) {
-    return Damaged(fmt::format("{}:{}: damaged: its end is missing", path, content->whole_bytes));
+    return DamagedSnapshot(
+        fmt::format("{}:{}: damaged: its end is missing", path, content->whole_bytes));
   }
   return {};
 }

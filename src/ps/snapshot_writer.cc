@@ -15,9 +15,9 @@ namespace paceline::ps {
 
 namespace {
 
-constexpr std::string_view kPrefix = "snapshot-", kTemporary = ".tmp";
+constexpr std::string_view kSnapshotPrefix = "snapshot-", kTemporary = ".tmp";
 // Of floats and rows in one change, and of what is written at once.
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+constexpr std::size_t kSnapshotChunkBytes = std::size_t{1} << 20;
 
 // Appends changes to a file.
 class ChangeFile {
@@ -29,7 +29,7 @@ class ChangeFile {
     PACELINE_TRY(
         CutChange(type, ++changes_, payload, kMaxRecordPayload, [&](const LogRecord& record) {
           EncodeRecord(record, pending_);
-          return pending_.size() < kChunkBytes ? Status() : WriteOut();
+          return pending_.size() < kSnapshotChunkBytes ? Status() : WriteOut();
         }));
     return {};
   }
@@ -70,7 +70,8 @@ Status WriteDense(ChangeFile& file, const DenseCopy& dense) {
   for (std::size_t plane = 0; plane < dense.planes.size(); ++plane) {
     const std::span<const float> floats = dense.planes[plane];
     for (std::size_t begin = 0; begin < floats.size();) {
-      const std::size_t count = std::min(kChunkBytes / sizeof(float), floats.size() - begin);
+      const std::size_t count =
+          std::min(kSnapshotChunkBytes / sizeof(float), floats.size() - begin);
       wire::ByteWriter writer;
       writer.Number(static_cast<std::uint32_t>(plane));
       writer.Number(std::uint64_t{begin});
@@ -99,7 +100,7 @@ Status WriteRows(ChangeFile& file, std::uint32_t number, FrozenRows& frozen) {
     rows.Bytes(std::as_bytes(row.values));
     rows.Bytes(std::as_bytes(row.state));
     bytes += row.values.size_bytes() + row.state.size_bytes();
-    return bytes < kChunkBytes ? Status() : flush();
+    return bytes < kSnapshotChunkBytes ? Status() : flush();
   }));
   return bytes == 0 ? Status() : flush();
 }
@@ -107,7 +108,7 @@ Status WriteRows(ChangeFile& file, std::uint32_t number, FrozenRows& frozen) {
 // Says nothing where there is nothing to say.
 Status WriteCounts(ChangeFile& file, std::uint32_t number, std::uint64_t evicted,
                    std::span<const WaitingId> waiting) {
-  constexpr std::size_t kAtOnce = kChunkBytes / 16;
+  constexpr std::size_t kAtOnce = kSnapshotChunkBytes / 16;
   while (evicted > 0 || !waiting.empty()) {
     wire::ByteWriter writer;
     writer.Number(number);
@@ -140,8 +141,9 @@ Status WriteAll(disk::WritableFile& out, std::uint64_t number, const SnapshotCon
 
 // The number of a snapshot with this name, finished or not.
 std::optional<std::uint64_t> NumberOf(std::string_view name, bool temporary) {
-  if (!name.starts_with(kPrefix) || name.ends_with(kTemporary) != temporary) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
+  if (!name.starts_with(kSnapshotPrefix) || name.ends_with(kTemporary) != temporary)
+    return std::nullopt;
+  name.remove_prefix(kSnapshotPrefix.size());
   if (temporary) name.remove_suffix(kTemporary.size());
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
@@ -152,7 +154,7 @@ std::optional<std::uint64_t> NumberOf(std::string_view name, bool temporary) {
 }  // namespace
 
 std::string SnapshotPath(const std::string& folder, std::uint64_t number) {
-  return fmt::format("{}/{}{:016}", folder, kPrefix, number);
+  return fmt::format("{}/{}{:016}", folder, kSnapshotPrefix, number);
 }
 
 Result<std::vector<std::uint64_t>> ListSnapshots(disk::FileSystem& fs, const std::string& folder) {

@@ -16,14 +16,14 @@ using namespace std::chrono_literals;
 using testing::IsOk;
 using testing::StatusIs;
 
-constexpr std::uint32_t kDim = 2;
+constexpr std::uint32_t kStaleDim = 2;
 
 JobSpec Job() {
   JobSpec job{
       .fingerprint = "f", .apply = Apply::kAtOnce, .trainers = 1, .tables = {}, .dense = {}};
   JobTable& table = job.tables.emplace_back();
   table.options.name = "words";
-  table.options.dim = kDim;
+  table.options.dim = kStaleDim;
   table.options.init_range = 0.5F;
   job.dense.push_back({.name = "w", .rows = {1, 3}});
   return job;
@@ -90,7 +90,8 @@ class StaleStoreTest : public ::testing::Test {
     friend bool operator==(const Values&, const Values&) = default;
   };
   Result<Values> Pull(const std::vector<std::int64_t>& ids) {
-    Values values{.rows = std::vector<float>(ids.size() * kDim), .dense = std::vector<float>(3)};
+    Values values{.rows = std::vector<float>(ids.size() * kStaleDim),
+                  .dense = std::vector<float>(3)};
     PullRequest request;
     request.rows = {{0, ids, values.rows}};
     request.dense = values.dense;
@@ -110,7 +111,7 @@ class StaleStoreTest : public ::testing::Test {
     const std::vector<std::int64_t> ids{1};
     const std::vector<float> gradient{1, 1}, dense{1, 1, 1};
     ps::Push push{.batch = batch, .learning_rate = 0.5F, .tables = {}};
-    push.tables = {{.table = 0, .dim = kDim, .ids = ids, .values = gradient}};
+    push.tables = {{.table = 0, .dim = kStaleDim, .ids = ids, .values = gradient}};
     push.dense = dense;
     EXPECT_THAT(store_->Push(push, {}), IsOk());
   }

@@ -6,19 +6,19 @@ namespace paceline::ps {
 
 namespace {
 
-struct Count {
+struct TouchCount {
   std::uint32_t tick;
   std::uint32_t touches;
 };
-constexpr std::size_t kWords = sizeof(Count) / sizeof(float);
+constexpr std::size_t kWords = sizeof(TouchCount) / sizeof(float);
 
-Count Load(const float* row) {
-  Count count{};
+TouchCount LoadCount(const float* row) {
+  TouchCount count{};
   std::memcpy(&count, row, sizeof(count));
   return count;
 }
 
-void Store(const Count& count, float* row) { std::memcpy(row, &count, sizeof(count)); }
+void StoreCount(const TouchCount& count, float* row) { std::memcpy(row, &count, sizeof(count)); }
 
 }  // namespace
 
@@ -30,18 +30,18 @@ bool TouchCounter::Touch(std::int64_t id, std::uint32_t tick, std::uint32_t enou
   RowStore::RowNumber row = counts_.Find(hash, id);
   if (row == RowStore::kNoRow) {
     row = counts_.Insert(hash, id);
-    if (row != RowStore::kNoRow) Store({.tick = tick, .touches = 1}, counts_.Floats(row));
+    if (row != RowStore::kNoRow) StoreCount({.tick = tick, .touches = 1}, counts_.Floats(row));
     return false;
   }
-  const std::uint32_t touches = Load(counts_.Floats(row)).touches + 1;
+  const std::uint32_t touches = LoadCount(counts_.Floats(row)).touches + 1;
   if (touches >= enough) return counts_.Erase(hash, id);
-  Store({.tick = tick, .touches = touches}, counts_.Floats(row));
+  StoreCount({.tick = tick, .touches = touches}, counts_.Floats(row));
   return false;
 }
 
 void TouchCounter::ForgetUntouchedSince(std::uint32_t tick) {
   for (const RowStore::RowNumber row : counts_.Rows()) {
-    if (Load(counts_.Floats(row)).tick >= tick) continue;
+    if (LoadCount(counts_.Floats(row)).tick >= tick) continue;
     const std::int64_t id = counts_.IdOf(row);
     counts_.Erase(HashId(id), id);
   }
@@ -52,12 +52,12 @@ void TouchCounter::Restore(const WaitingId& waiting) {
   RowStore::RowNumber row = counts_.Find(hash, waiting.id);
   if (row == RowStore::kNoRow) row = counts_.Insert(hash, waiting.id);
   if (row == RowStore::kNoRow) return;
-  Store({.tick = waiting.tick, .touches = waiting.touches}, counts_.Floats(row));
+  StoreCount({.tick = waiting.tick, .touches = waiting.touches}, counts_.Floats(row));
 }
 
 void TouchCounter::AppendTo(std::vector<WaitingId>& all) const {
   for (const RowStore::RowNumber row : counts_.Rows()) {
-    const Count count = Load(counts_.Floats(row));
+    const TouchCount count = LoadCount(counts_.Floats(row));
     all.push_back({.id = counts_.IdOf(row), .tick = count.tick, .touches = count.touches});
   }
 }

@@ -19,9 +19,9 @@ using ::paceline::testing::StatusIs;
 using ::testing::HasSubstr;
 
 // A few samples written down.
-class FewSamples final : public data::SimnetSource {
+class FewPairs final : public data::SimnetSource {
  public:
-  FewSamples(std::uint64_t dictionary, std::vector<data::SimnetSample> samples)
+  FewPairs(std::uint64_t dictionary, std::vector<data::SimnetSample> samples)
       : dictionary_(dictionary), samples_(std::move(samples)) {}
   std::uint64_t size() const override { return samples_.size(); }
   std::uint64_t dictionary() const override { return dictionary_; }
@@ -129,7 +129,7 @@ Parameters ReferenceParameters(const SimnetBow& model) {
 
 // Reference values of PyTorch 1.13.1: see simnet_bow_reference.py beside this file.
 TEST(SimnetBow, LossAndGradientsMatchTorch) {
-  const FewSamples source(8, kSamples);
+  const FewPairs source(8, kSamples);
   SimnetBow model({.embedding = 3, .hidden = 2, .margin = 0.5F}, source);
   Parameters parameters = ReferenceParameters(model);
   const auto batch = Prepared(model, {.begin = 0, .count = 3});
@@ -175,7 +175,7 @@ TEST(SimnetBow, LossAndGradientsMatchTorch) {
 }
 
 TEST(SimnetBow, CosinesMatchTorch) {
-  const FewSamples source(8, kSamples);
+  const FewPairs source(8, kSamples);
   SimnetBow model({.embedding = 3, .hidden = 2}, source);
   Parameters parameters = ReferenceParameters(model);
   std::multiset<std::pair<float, float>> expected{}, actual{};
@@ -223,7 +223,7 @@ TEST(SimnetBow, GradientsMatchFiniteDifferences) {
 }
 
 TEST(SimnetBow, TextsWithoutLengthHaveCosineZeroAndNoGradient) {
-  const FewSamples source(8, kSamples);
+  const FewPairs source(8, kSamples);
   SimnetBow model({.embedding = 3, .hidden = 2}, source);
   Parameters parameters(model);  // zeros
   const auto batch = Prepared(model, {.begin = 0, .count = 3});
@@ -251,7 +251,7 @@ TEST(SimnetBow, ABatchIsAFunctionOfItsPositionsAloneAndMayBeEmpty) {
 }
 
 TEST(SimnetBow, AnUnreadableSampleIsAnError) {
-  const FewSamples source(8, {{}});
+  const FewPairs source(8, {{}});
   EXPECT_THAT(SimnetBow({}, source).Prepare({0, 1}, nullptr),
               StatusIs(Code::kBadData, HasSubstr("no query")));
 }

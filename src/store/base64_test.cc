@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "store/base64.h"
 
 #include <gmock/gmock.h>

@@ -24,7 +24,7 @@ using testing::StatusIs;
 
 enum class Kind { kFile, kEtcd };
 
-std::string State(std::uint64_t number, std::size_t size) {
+std::string StoredState(std::uint64_t number, std::size_t size) {
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 3, number);
   std::string state(size + 4, ' ');
   for (std::size_t at = 0; at < size; at += 4) {
@@ -84,7 +84,7 @@ TEST_P(StateStoreTest, ASuccessorFindsAnyBytesOfAnySize) {
   std::uint64_t number = 0;
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
                                  std::size_t{4097}, kMaxStateBytes - 1, kMaxStateBytes}) {
-    const std::string state = State(++number, size);
+    const std::string state = StoredState(++number, size);
     const auto first = Open();
     ASSERT_NE(first, nullptr);
     ASSERT_THAT(first->Save(state), IsOk()) << size;
@@ -92,7 +92,7 @@ TEST_P(StateStoreTest, ASuccessorFindsAnyBytesOfAnySize) {
   }
   const auto second = Open();
   ASSERT_NE(second, nullptr);
-  EXPECT_TRUE(*second->Load() == State(number, kMaxStateBytes));
+  EXPECT_TRUE(*second->Load() == StoredState(number, kMaxStateBytes));
 }
 
 TEST_P(StateStoreTest, TheNewestSaveCounts) {
@@ -100,20 +100,20 @@ TEST_P(StateStoreTest, TheNewestSaveCounts) {
     const auto store = Open();
     ASSERT_NE(store, nullptr);
     for (std::uint64_t n = 0; n < 50; ++n) {
-      ASSERT_THAT(store->Save(State(n, 100 + n % 7)), IsOk());
-      EXPECT_THAT(*store->Load(), Optional(Eq(State(n, 100 + n % 7))));
+      ASSERT_THAT(store->Save(StoredState(n, 100 + n % 7)), IsOk());
+      EXPECT_THAT(*store->Load(), Optional(Eq(StoredState(n, 100 + n % 7))));
     }
-    ASSERT_THAT(store->Save(State(0, 100)), IsOk());  // back to an older one
+    ASSERT_THAT(store->Save(StoredState(0, 100)), IsOk());  // back to an older one
   }
-  EXPECT_THAT(*Open()->Load(), Optional(Eq(State(0, 100))));
+  EXPECT_THAT(*Open()->Load(), Optional(Eq(StoredState(0, 100))));
 }
 
 TEST_P(StateStoreTest, MoreSavesOfLargeStatesThanALogHolds) {
   const auto store = Open();
   ASSERT_NE(store, nullptr);
   for (std::uint64_t n = 0; n < 5; ++n) {
-    ASSERT_THAT(store->Save(State(n, kMaxStateBytes)), IsOk());
-    EXPECT_TRUE(*store->Load() == State(n, kMaxStateBytes));
+    ASSERT_THAT(store->Save(StoredState(n, kMaxStateBytes)), IsOk());
+    EXPECT_TRUE(*store->Load() == StoredState(n, kMaxStateBytes));
   }
 }
 

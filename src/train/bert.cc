@@ -11,7 +11,7 @@ namespace paceline::train {
 
 namespace {
 
-constexpr double kEpsilon = 1e-12;
+constexpr double kBertEpsilon = 1e-12;
 // The source draws from a normal distribution of deviation 0.02; uniform with the same variance.
 const double kBound = 0.02 * std::sqrt(3.0);
 
@@ -27,14 +27,14 @@ Bert::Bert(const model::BertSpec& spec, const model::ModelCard& card, std::uint6
   words_ = tree.Uniform("bert.embeddings.word_embeddings.weight", kBound);
   positions_ = tree.Uniform("bert.embeddings.position_embeddings.weight", kBound);
   segments_ = tree.Uniform("bert.embeddings.token_type_embeddings.weight", kBound);
-  embedding_norm_ = TakeLayerNorm(tree, "bert.embeddings.LayerNorm", kEpsilon);
+  embedding_norm_ = TakeLayerNorm(tree, "bert.embeddings.LayerNorm", kBertEpsilon);
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     layers_.push_back(TakeLayer(tree, fmt::format("bert.encoder.layer.{}.", i)));
   }
   pooler_ = TakeLinear(tree, "bert.pooler.dense");
   output_bias_ = tree.Zero("cls.predictions.bias");
   transform_ = TakeLinear(tree, "cls.predictions.transform.dense");
-  transform_norm_ = TakeLayerNorm(tree, "cls.predictions.transform.LayerNorm", kEpsilon);
+  transform_norm_ = TakeLayerNorm(tree, "cls.predictions.transform.LayerNorm", kBertEpsilon);
   next_sentence_ = TakeLinear(tree, "cls.seq_relationship");
 }
 
@@ -45,8 +45,8 @@ Bert::Layer Bert::TakeLayer(const ParameterTree& tree, const std::string& name) 
           TakeLinear(tree, name + "attention.output.dense"),
           TakeLinear(tree, name + "intermediate.dense"),
           TakeLinear(tree, name + "output.dense"),
-          TakeLayerNorm(tree, name + "attention.output.LayerNorm", kEpsilon),
-          TakeLayerNorm(tree, name + "output.LayerNorm", kEpsilon)};
+          TakeLayerNorm(tree, name + "attention.output.LayerNorm", kBertEpsilon),
+          TakeLayerNorm(tree, name + "output.LayerNorm", kBertEpsilon)};
 }
 
 torch::Tensor Bert::Embed(const Tensors& batch) const {

@@ -65,8 +65,8 @@ class EchoEngine final : public collective::Engine {
 };
 
 // Two tensors, of 20 and of 5 floats, each with space up to the next cache line, and 3 statistics.
-struct Rig {
-  explicit Rig(collective::Engine& engine, collective::Queue* queue)
+struct ExchangeRig {
+  explicit ExchangeRig(collective::Engine& engine, collective::Queue* queue)
       : params(FlatTensors::OfParameters(*module)),
         exchange(GradientExchange::Make(params, /*statistics=*/3,
                                         {.engine = &engine,
@@ -96,7 +96,7 @@ void ExpectSums(GradientExchange& exchange) {
 
 TEST(GradientExchange, WithoutAQueueEverythingIsOneOperationAndOnlyInWait) {
   EchoEngine engine(/*beside_computation=*/false);
-  Rig rig(engine, nullptr);
+  ExchangeRig rig(engine, nullptr);
   for (int step = 0; step < 2; ++step) {
     engine.reduced.clear();
     rig.PutAll();
@@ -110,7 +110,7 @@ TEST(GradientExchange, WithoutAQueueEverythingIsOneOperationAndOnlyInWait) {
 
 TEST(GradientExchange, KnowsThePlaceOfItsParametersOnly) {
   EchoEngine engine(/*beside_computation=*/false);
-  Rig rig(engine, nullptr);
+  ExchangeRig rig(engine, nullptr);
   rig.exchange->StartStep();
   const torch::Tensor weight = rig.exchange->Of(rig.module->weight);
   EXPECT_EQ(weight.sizes(), rig.module->weight.sizes());
@@ -122,7 +122,7 @@ TEST(GradientExchange, KnowsThePlaceOfItsParametersOnly) {
 TEST(GradientExchange, WithAQueueEveryBucketIsAnOperation) {
   EchoEngine engine(/*beside_computation=*/true);
   collective::Queue queue(engine, SystemClock());
-  Rig rig(engine, &queue);
+  ExchangeRig rig(engine, &queue);
   rig.PutAll();
   ASSERT_THAT(rig.exchange->Wait(), IsOk());
   EXPECT_THAT(engine.reduced, ElementsAre(16, 32, 3));

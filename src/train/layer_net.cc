@@ -16,7 +16,7 @@ using model::ValueId;
 namespace {
 
 // Holds layers under their names.
-struct Container : torch::nn::Module {};
+struct NamedLayers : torch::nn::Module {};
 
 // Up to so many pixels of output a convolution is faster as one matrix product than by oneDNN, and
 // its windows are small. Forward and backward of batch 64 on one core (AVX2): 4x4 pixels with 128
@@ -128,8 +128,9 @@ torch::nn::Module& LayerNet::ModuleAt(const std::string& path) {
   for (std::string part; std::getline(parts, part, '.');) {
     const auto children = module->named_children();
     auto* const found = children.find(part);
-    module = found != nullptr ? found->get()
-                              : module->register_module(part, std::make_shared<Container>()).get();
+    module = found != nullptr
+                 ? found->get()
+                 : module->register_module(part, std::make_shared<NamedLayers>()).get();
   }
   return *module;
 }

@@ -44,14 +44,16 @@ Tensors Samples(const std::string& name) {
           torch::arange(kSamples).remainder(10)};
 }
 
-struct Reference {
+struct ReferenceModel {
   const char* model;
   double tolerance;  // of a tensor's gradient, as a share of its length
 
-  friend void PrintTo(const Reference& reference, std::ostream* out) { *out << reference.model; }
+  friend void PrintTo(const ReferenceModel& reference, std::ostream* out) {
+    *out << reference.model;
+  }
 };
 
-class AgainstPyTorch : public ::testing::TestWithParam<Reference> {
+class AgainstPyTorch : public ::testing::TestWithParam<ReferenceModel> {
  protected:
   // kUnavailable when there is no PyTorch for Python; else the loss.
   Result<double> RunReference(const LayerNet& network, const Tensors& samples) {
@@ -120,12 +122,12 @@ TEST_P(AgainstPyTorch, LossAndGradientsAreTheSame) {
 // gradients of resnet50 single tensors are 6 % off those of 64 bits, of mobilenet-v2 4 %; ours were
 // 2 % off.
 INSTANTIATE_TEST_SUITE_P(Models, AgainstPyTorch,
-                         ::testing::Values(Reference{"resnet50", 0.05},
-                                           Reference{"se-resnet50", 0.05},
-                                           Reference{"mobilenet-v2", 0.05},
-                                           Reference{"vgg16-imagenet-small", 0.01},
-                                           Reference{"image-compression-small", 0.01},
-                                           Reference{"resnet50-small", 0.01}));
+                         ::testing::Values(ReferenceModel{"resnet50", 0.05},
+                                           ReferenceModel{"se-resnet50", 0.05},
+                                           ReferenceModel{"mobilenet-v2", 0.05},
+                                           ReferenceModel{"vgg16-imagenet-small", 0.01},
+                                           ReferenceModel{"image-compression-small", 0.01},
+                                           ReferenceModel{"resnet50-small", 0.01}));
 
 TEST(LayerNet, InitialParametersDependOnTheSeedAlone) {
   const auto hash = [](std::uint64_t seed) {

@@ -1,5 +1,6 @@
 #include "train/norm_relu_dropout.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -32,7 +33,7 @@ void ForEachChannel(const kernel::NormShape& shape, const Body& body) {
                    });
 }
 
-class NormFunction : public torch::autograd::Function<NormFunction> {
+class NormReluDropoutFunction : public torch::autograd::Function<NormReluDropoutFunction> {
  public:
   // `mask` comes with the dropout's choice and is kept with the ReLU's added.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
@@ -108,8 +109,9 @@ at::Tensor NormReluDropout(const at::Tensor& input, const NormTensors& norm, flo
   const kernel::DropoutOptions options = context.Dropout(layer, probability);
   const at::Tensor mask = probability == 0.0F ? at::ones(input.sizes(), at::kByte)
                                               : DropoutMask(input.sizes(), options);
-  return NormFunction::apply(input.contiguous(), norm.gamma, norm.beta, norm.running_mean,
-                             norm.running_variance, mask, double{kernel::DropoutScale(options)});
+  return NormReluDropoutFunction::apply(input.contiguous(), norm.gamma, norm.beta,
+                                        norm.running_mean, norm.running_variance, mask,
+                                        double{kernel::DropoutScale(options)});
 }
 
 }  // namespace paceline::train

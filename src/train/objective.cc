@@ -1,5 +1,6 @@
 #include "train/objective.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 

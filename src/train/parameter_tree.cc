@@ -9,7 +9,7 @@ namespace paceline::train {
 
 namespace {
 
-struct Branch : torch::nn::Module {};
+struct TreeBranch : torch::nn::Module {};
 
 }  // namespace
 
@@ -24,7 +24,7 @@ ParameterTree::ParameterTree(torch::nn::Module& root, const std::vector<model::T
          begin = dot + 1, dot = spec.name.find('.', begin)) {
       auto& branch = branches[spec.name.substr(0, dot)];
       if (!branch) {
-        branch = std::make_shared<Branch>();
+        branch = std::make_shared<TreeBranch>();
         module->register_module(spec.name.substr(begin, dot - begin), branch);
       }
       module = branch.get();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include <torch/torch.h>
 
@@ -29,7 +30,7 @@ std::size_t Size(const at::Tensor& tensor, std::int64_t dimension) {
 }
 
 // The floats of one of `count` equal parts.
-std::span<float> Part(const at::Tensor& tensor, std::int64_t part, std::int64_t count) {
+std::span<float> PartOf(const at::Tensor& tensor, std::int64_t part, std::int64_t count) {
   const auto size = static_cast<std::size_t>(tensor.numel() / count);
   return Span(tensor).subspan(static_cast<std::size_t>(part) * size, size);
 }
@@ -59,7 +60,7 @@ void ForImages(std::int64_t images, const Body& body) {
   });
 }
 
-class NormFunction : public torch::autograd::Function<NormFunction> {
+class PixelNormFunction : public torch::autograd::Function<PixelNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const MaybeTensor& maybe_bias, const MaybeTensor& maybe_addend,
@@ -166,7 +167,7 @@ struct Windows {
     at::Tensor rows =
         at::empty({images * static_cast<std::int64_t>(shape.Windows()), width}, input.options());
     ForImages(images, [&](std::int64_t i) {
-      kernel::GatherWindows(shape, Part(input, i, images), Part(rows, i, images));
+      kernel::GatherWindows(shape, PartOf(input, i, images), PartOf(rows, i, images));
     });
     return rows;
   }
@@ -175,7 +176,7 @@ struct Windows {
     if (Pixels()) return rows.view(sizes);
     at::Tensor input = at::empty(sizes, rows.options());
     ForImages(images, [&](std::int64_t i) {
-      kernel::ScatterWindows(shape, Part(rows, i, images), Part(input, i, images));
+      kernel::ScatterWindows(shape, PartOf(rows, i, images), PartOf(input, i, images));
     });
     return input;
   }
@@ -246,8 +247,8 @@ class DepthwiseFunction : public torch::autograd::Function<DepthwiseFunction> {
     const at::Tensor filters = Filters(windows, weight);
     at::Tensor output = at::empty(windows.OutputSizes(weight.size(0)), images.options());
     ForImages(windows.images, [&](std::int64_t i) {
-      kernel::Depthwise(windows.shape, Part(images, i, windows.images), Span(filters),
-                        Part(output, i, windows.images));
+      kernel::Depthwise(windows.shape, PartOf(images, i, windows.images), Span(filters),
+                        PartOf(output, i, windows.images));
     });
     context->save_for_backward({images, weight});
     context->saved_data["stride"] = stride;
@@ -268,11 +269,11 @@ class DepthwiseFunction : public torch::autograd::Function<DepthwiseFunction> {
     at::Tensor sums = at::zeros({kPartialSums, filters.size(0), filters.size(1)});
     ForImages(kPartialSums, [&](std::int64_t part) {
       for (std::int64_t i = part; i < windows.images; i += kPartialSums) {
-        const std::span<float> image_gradient = Part(gradient, i, windows.images);
+        const std::span<float> image_gradient = PartOf(gradient, i, windows.images);
         kernel::DepthwiseInputGradient(windows.shape, image_gradient, Span(filters),
-                                       Part(input_gradient, i, windows.images));
-        kernel::AddDepthwiseWeightGradient(windows.shape, Part(images, i, windows.images),
-                                           image_gradient, Part(sums, part, kPartialSums));
+                                       PartOf(input_gradient, i, windows.images));
+        kernel::AddDepthwiseWeightGradient(windows.shape, PartOf(images, i, windows.images),
+                                           image_gradient, PartOf(sums, part, kPartialSums));
       }
     });
     at::Tensor weight_gradient = at::zeros_like(weight);
@@ -293,10 +294,10 @@ class DepthwiseFunction : public torch::autograd::Function<DepthwiseFunction> {
 at::Tensor NormAddGate(const NormInputs& inputs, const NormTensors& norm, kernel::Gate gate,
                        const ForwardContext& context) {
   if (context.training) {
-    return NormFunction::apply(inputs.images.contiguous(), MaybeContiguous(inputs.bias),
-                               MaybeContiguous(inputs.addend), norm.gamma, norm.beta,
-                               norm.running_mean, norm.running_variance,
-                               static_cast<std::int64_t>(gate));
+    return PixelNormFunction::apply(inputs.images.contiguous(), MaybeContiguous(inputs.bias),
+                                    MaybeContiguous(inputs.addend), norm.gamma, norm.beta,
+                                    norm.running_mean, norm.running_variance,
+                                    static_cast<std::int64_t>(gate));
   }
   const at::Tensor slope = norm.gamma * at::rsqrt(norm.running_variance + kNormEpsilon);
   const at::Tensor mean =

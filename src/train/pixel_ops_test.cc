@@ -1,4 +1,6 @@
 // Operators on pixels against PyTorch's.
+#include <vector>
+
 #include "train/pixel_ops.h"
 
 #include <gtest/gtest.h>

@@ -4,13 +4,13 @@
 #include <span>
 
 #include "base/rng.h"
+#include "train/transformer.h"
 
 namespace paceline::train {
 
 namespace {
 
 constexpr std::int64_t kFirstWord = 5;  // ids below have a special sense
-constexpr std::int64_t kStart = 1, kEnd = 2;
 constexpr std::int64_t kMaskEvery = 7;  // 15 %: 19 of 128
 
 void FillWords(std::span<std::int64_t> ids, std::int64_t vocabulary,
@@ -39,8 +39,8 @@ Status RandomText::FillTranslation(const data::FillRequest& request,
   FillWords(outputs, vocabulary_, request, 1);
   const auto length = static_cast<std::size_t>(length_);
   for (std::size_t first = 0; first < outputs.size(); first += length) {
-    outputs[first + length - 1] = kEnd;
-    inputs[first] = kStart;
+    outputs[first + length - 1] = kSentenceEnd;
+    inputs[first] = kSentenceStart;
     std::ranges::copy(outputs.subspan(first, length - 1),
                       inputs.begin() + static_cast<std::ptrdiff_t>(first) + 1);
   }

@@ -16,6 +16,7 @@
 #include "testing/seed.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
+#include "train/small_run_test_util.h"
 #include "train/training_run.h"
 
 namespace paceline::train {
@@ -168,61 +169,29 @@ TEST(ParameterAverage, FollowsTheParametersAndSwapsWithThem) {
   EXPECT_EQ(average.Hash(), plain);
 }
 
-job::TrainConfig Config(const std::string& run) {
-  job::TrainConfig config;
-  config.model = "vgg16-small";
-  config.batch = 4;
-  config.steps = 6;
-  config.train_samples = 20;
-  config.eval_samples = 10;
-  config.threads = 1;
-  config.run = run;
-  EXPECT_THAT(Resolve(config, *model::FindModel(config.model).value(), 1), IsOk());
-  return config;
-}
-
-struct Harness {
-  disk::PosixFileSystem files;
-  GradientFault gradient_fault;
-  std::uint64_t stop_after_checks = 1'000'000;
-  std::uint64_t checks = 0;
-
-  Result<job::RunSummary> Run(const job::TrainConfig& config) {
-    PACELINE_ASSIGN(
-        auto run,
-        TrainingRun::Open(config,
-                          {.clock = SystemClock(),
-                           .file_system = files,
-                           .stop_signal = [this] { return ++checks > stop_after_checks ? 15 : 0; },
-                           .config_text = ToToml(config),
-                           .gradient_fault = gradient_fault}));
-    return run->Run();
-  }
-};
-
 // The same run, stopped once in the middle.
 Result<job::RunSummary> RunWithABreak(job::TrainConfig config, std::uint64_t stop_after) {
-  Harness first;
+  RunHarness first;
   first.stop_after_checks = stop_after;
   const auto interrupted = first.Run(config);
   EXPECT_THAT(interrupted, IsOk());
   EXPECT_TRUE(interrupted->interrupted);
   config.resume = true;
-  return Harness().Run(config);
+  return RunHarness().Run(config);
 }
 
 TEST(Recipe, EveryOptimizerResumesToTheSameBits) {
   for (const char* name : {"adamw", "lars", "lamb"}) {
     const TempDir dir;
     const auto config = [&](const char* run) {
-      job::TrainConfig made = Config(dir / run);
+      job::TrainConfig made = SmallRun(dir / run);
       made.optimizer = name;
       made.weight_decay = 0.01;
       made.momentum = std::string(name) == "lars" ? 0.9 : 0;
       made.decay_exclude = "norm-bias";
       return made;
     };
-    const auto undisturbed = Harness().Run(config("a"));
+    const auto undisturbed = RunHarness().Run(config("a"));
     const auto resumed = RunWithABreak(config("b"), 3);
     ASSERT_THAT(undisturbed, IsOk());
     ASSERT_THAT(resumed, IsOk());
@@ -232,9 +201,10 @@ TEST(Recipe, EveryOptimizerResumesToTheSameBits) {
 
 TEST(Recipe, LabelSmoothingChangesWhatIsLearnt) {
   const TempDir dir;
-  job::TrainConfig smooth = Config(dir / "smooth");
+  job::TrainConfig smooth = SmallRun(dir / "smooth");
   smooth.label_smoothing = 0.1;
-  EXPECT_NE(Harness().Run(smooth)->params_hash, Harness().Run(Config(dir / "plain"))->params_hash);
+  EXPECT_NE(RunHarness().Run(smooth)->params_hash,
+            RunHarness().Run(SmallRun(dir / "plain"))->params_hash);
 }
 
 TEST(Recipe, TheLossOfAMixedBatchIsThatOfBothLabels) {
@@ -273,25 +243,25 @@ TEST(Recipe, OutputsThatAreNoNumbersAreNeverRight) {
 TEST(Recipe, MixedImagesAreTrainedOnAndResumeToTheSameBits) {
   const TempDir dir;
   const auto config = [&](const char* run, double mixup) {
-    job::TrainConfig made = Config(dir / run);
+    job::TrainConfig made = SmallRun(dir / run);
     made.mixup = mixup;
     return made;
   };
-  const auto mixed = Harness().Run(config("a", 0.4));
+  const auto mixed = RunHarness().Run(config("a", 0.4));
   ASSERT_THAT(mixed, IsOk());
-  EXPECT_NE(mixed->params_hash, Harness().Run(config("plain", 0))->params_hash);
+  EXPECT_NE(mixed->params_hash, RunHarness().Run(config("plain", 0))->params_hash);
   EXPECT_EQ(mixed->params_hash, RunWithABreak(config("b", 0.4), 3)->params_hash);
 }
 
 TEST(Recipe, TheAverageIsSavedAndChangesNoParameter) {
   const TempDir dir;
   const auto config = [&](const char* run, double ema) {
-    job::TrainConfig made = Config(dir / run);
+    job::TrainConfig made = SmallRun(dir / run);
     made.ema = ema;
     return made;
   };
-  const auto plain = Harness().Run(config("plain", 0));
-  const auto averaged = Harness().Run(config("a", 0.9));
+  const auto plain = RunHarness().Run(config("plain", 0));
+  const auto averaged = RunHarness().Run(config("a", 0.9));
   ASSERT_THAT(averaged, IsOk());
   EXPECT_EQ(plain->ema_hash, "");
   EXPECT_EQ(averaged->params_hash, plain->params_hash);
@@ -306,18 +276,19 @@ TEST(Recipe, TheAverageIsSavedAndChangesNoParameter) {
 
 TEST(Recipe, APowerOfTwoAsLossScaleChangesNoBit) {
   const TempDir dir;
-  job::TrainConfig scaled = Config(dir / "scaled");
+  job::TrainConfig scaled = SmallRun(dir / "scaled");
   scaled.loss_scale = "1024";
-  EXPECT_EQ(Harness().Run(scaled)->params_hash, Harness().Run(Config(dir / "plain"))->params_hash);
+  EXPECT_EQ(RunHarness().Run(scaled)->params_hash,
+            RunHarness().Run(SmallRun(dir / "plain"))->params_hash);
 }
 
 TEST(Recipe, ADynamicLossScaleShrinksInsteadOfGivingUp) {
   const TempDir dir;
-  job::TrainConfig config = Config(dir / "run");
+  job::TrainConfig config = SmallRun(dir / "run");
   config.loss_scale = "dynamic";
   config.nan_policy = "stop";
   config.checkpoint_every = 1;
-  Harness harness;
+  RunHarness harness;
   harness.gradient_fault = [](Step step, std::size_t tensor, std::span<float> gradient) {
     if (step.value() >= 2 && step.value() < 4 && tensor == 0) {
       gradient[0] = std::numeric_limits<float>::infinity();
@@ -334,7 +305,7 @@ TEST(Recipe, ADynamicLossScaleShrinksInsteadOfGivingUp) {
   // Goes on with what the checkpoint says.
   config.resume = true;
   config.steps = 7;
-  ASSERT_THAT(Harness().Run(config), IsOk());
+  ASSERT_THAT(RunHarness().Run(config), IsOk());
   const std::string manifest = ReadFile(dir / "run/checkpoints/gen-0000000000000007/MANIFEST.json");
   EXPECT_THAT(manifest, HasSubstr("16384"));
   EXPECT_THAT(manifest, HasSubstr("loss_scale_good_steps"));
@@ -342,7 +313,7 @@ TEST(Recipe, ADynamicLossScaleShrinksInsteadOfGivingUp) {
 
 // Ten samples: accuracy can rise ten times at most, so it stops long before the end.
 job::TrainConfig Impatient(const std::string& run) {
-  job::TrainConfig config = Config(run);
+  job::TrainConfig config = SmallRun(run);
   config.steps = 40;
   config.eval_every = 1;
   config.checkpoint_every = 1;
@@ -354,7 +325,7 @@ job::TrainConfig Impatient(const std::string& run) {
 
 TEST(Recipe, PatienceEndsTheRunAndTheBestCheckpointStays) {
   const TempDir dir;
-  const auto summary = Harness().Run(Impatient(dir / "run"));
+  const auto summary = RunHarness().Run(Impatient(dir / "run"));
   ASSERT_THAT(summary, IsOk());
   EXPECT_TRUE(summary->stopped_early);
   EXPECT_FALSE(summary->interrupted);
@@ -368,7 +339,7 @@ TEST(Recipe, PatienceEndsTheRunAndTheBestCheckpointStays) {
 
 TEST(Recipe, AResumedRunGoesOnCountingEvaluations) {
   const TempDir dir;
-  const auto undisturbed = Harness().Run(Impatient(dir / "a"));
+  const auto undisturbed = RunHarness().Run(Impatient(dir / "a"));
   const auto resumed = RunWithABreak(Impatient(dir / "b"), 12);
   ASSERT_THAT(undisturbed, IsOk());
   ASSERT_THAT(resumed, IsOk());
@@ -379,12 +350,12 @@ TEST(Recipe, AResumedRunGoesOnCountingEvaluations) {
 
   job::TrainConfig again = Impatient(dir / "a");
   again.resume = true;
-  const auto over = Harness().Run(again);
+  const auto over = RunHarness().Run(again);
   ASSERT_THAT(over, IsOk());
   EXPECT_EQ(over->steps, undisturbed->steps);
   EXPECT_TRUE(over->stopped_early);
   again.patience = 5;
-  const auto more = Harness().Run(again);
+  const auto more = RunHarness().Run(again);
   ASSERT_THAT(more, IsOk());
   EXPECT_GT(more->steps, undisturbed->steps);
 }

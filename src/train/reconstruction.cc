@@ -7,7 +7,7 @@ namespace paceline::train {
 
 namespace {
 
-enum ReconstructionSum : std::size_t { kLoss, kPsnr, kSamples, kSums };
+enum ReconstructionSum : std::size_t { kImageLoss, kPsnr, kImages, kImageSums };
 
 constexpr double kLeastError = 1e-10;  // 100 dB: a perfect image must not count as infinite
 
@@ -27,7 +27,7 @@ Loss Reconstruction::Compute(const Tensors& outputs, const Tensors& batch) const
   return loss;
 }
 
-std::size_t Reconstruction::SumCount() const { return kSums; }
+std::size_t Reconstruction::SumCount() const { return kImageSums; }
 
 void Reconstruction::Count(Network& network, const Tensors& batch, EvalCounts counts) const {
   const torch::Tensor images = network.Forward(batch, ForwardContext{})[0];
@@ -35,16 +35,16 @@ void Reconstruction::Count(Network& network, const Tensors& batch, EvalCounts co
   const torch::Tensor errors = Errors(images.clamp(0, 1), batch[0]);
   const auto loss = losses.accessor<float, 1>(), error = errors.accessor<float, 1>();
   for (std::int64_t i = 0; i < loss.size(0); ++i) {
-    counts.sums[kLoss] += double{loss[i]};
+    counts.sums[kImageLoss] += double{loss[i]};
     counts.sums[kPsnr] -= 10 * std::log10(std::max(kLeastError, double{error[i]}));
-    counts.sums[kSamples] += 1;
+    counts.sums[kImages] += 1;
   }
 }
 
 std::vector<Metric> Reconstruction::Metrics(std::span<const double> sums,
                                             std::span<const algo::AucAccumulator> /*aucs*/) const {
-  const double samples = std::max(1.0, sums[kSamples]);
-  return {{"loss", sums[kLoss] / samples}, {"psnr", sums[kPsnr] / samples}};
+  const double samples = std::max(1.0, sums[kImages]);
+  return {{"loss", sums[kImageLoss] / samples}, {"psnr", sums[kPsnr] / samples}};
 }
 
 }  // namespace paceline::train

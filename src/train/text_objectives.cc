@@ -11,12 +11,11 @@ namespace paceline::train {
 
 namespace {
 
-constexpr std::int64_t kEnd = 2;
 // Decoding takes a pass of the network for every word: enough sentences for a figure, no more.
 constexpr std::int64_t kTranslatedOfABatch = 32;
 constexpr std::int64_t kLongerThanSource = 50;  // "Attention is all you need", 6.1
 
-enum TextSum : std::size_t { kLoss, kWeight, kTokenLoss, kCorrect, kTokens, kTextSums };
+enum TextSum : std::size_t { kTextLoss, kWeight, kTokenLoss, kCorrectTokens, kTokens, kTextSums };
 enum TranslationSum : std::size_t {
   kMatches = kTextSums,
   kTotals = kMatches + algo::BleuCounts::kOrders,
@@ -24,18 +23,18 @@ enum TranslationSum : std::size_t {
   kReferenceLength,
   kTranslationSums
 };
-enum MaskedSum : std::size_t { kNextCorrect = kTextSums, kNextLoss, kSamples, kMaskedSums };
+enum MaskedSum : std::size_t { kNextCorrect = kTextSums, kNextLoss, kInstances, kMaskedSums };
 
 void AddCounts(const VocabularyCounts& counts, std::span<double> sums) {
-  sums[kLoss] += counts.weighted_loss;
+  sums[kTextLoss] += counts.weighted_loss;
   sums[kWeight] += counts.weight;
   sums[kTokenLoss] += counts.loss;
-  sums[kCorrect] += counts.correct;
+  sums[kCorrectTokens] += counts.correct;
   sums[kTokens] += counts.rows;
 }
 
 double Accuracy(std::span<const double> sums) {
-  return sums[kCorrect] / std::max(1.0, sums[kTokens]);
+  return sums[kCorrectTokens] / std::max(1.0, sums[kTokens]);
 }
 double Perplexity(std::span<const double> sums) {
   return std::exp(sums[kTokenLoss] / std::max(1.0, sums[kTokens]));
@@ -52,8 +51,8 @@ Predictions MaskedPredictions(const Tensors& outputs, const Tensors& batch) {
 // Up to the end mark or padding.
 std::vector<std::int64_t> Reference(const torch::Tensor& row) {
   const auto* ids = row.data_ptr<std::int64_t>();
-  const auto* end =
-      std::find_if(ids, ids + row.numel(), [](std::int64_t id) { return id == kEnd || id == 0; });
+  const auto* end = std::find_if(ids, ids + row.numel(),
+                                 [](std::int64_t id) { return id == kSentenceEnd || id == 0; });
   return {ids, end};
 }
 
@@ -101,7 +100,7 @@ void Translation::Count(Network& network, const Tensors& batch, EvalCounts count
 // The weights of a sample add up to 1, so their sum counts samples.
 std::vector<Metric> Translation::Metrics(std::span<const double> sums,
                                          std::span<const algo::AucAccumulator> /*aucs*/) const {
-  return {{"loss", sums[kWeight] == 0 ? 0 : sums[kLoss] / sums[kWeight]},
+  return {{"loss", sums[kWeight] == 0 ? 0 : sums[kTextLoss] / sums[kWeight]},
           {"accuracy", Accuracy(sums)},
           {"perplexity", Perplexity(sums)},
           {"bleu", Bleu(sums)}};
@@ -122,13 +121,13 @@ void MaskedLanguage::Count(Network& network, const Tensors& batch, EvalCounts co
   counts.sums[kNextCorrect] += outputs[3].argmax(1).eq(labels).sum().item<double>();
   counts.sums[kNextLoss] +=
       at::cross_entropy_loss(outputs[3], labels, {}, at::Reduction::Sum).item<double>();
-  counts.sums[kSamples] += static_cast<double>(labels.numel());
+  counts.sums[kInstances] += static_cast<double>(labels.numel());
 }
 
 std::vector<Metric> MaskedLanguage::Metrics(std::span<const double> sums,
                                             std::span<const algo::AucAccumulator> /*aucs*/) const {
-  const double samples = std::max(1.0, sums[kSamples]);
-  return {{"loss", (sums[kLoss] + sums[kNextLoss]) / samples},
+  const double samples = std::max(1.0, sums[kInstances]);
+  return {{"loss", (sums[kTextLoss] + sums[kNextLoss]) / samples},
           {"accuracy", Accuracy(sums)},
           {"perplexity", Perplexity(sums)},
           {"nsp_accuracy", sums[kNextCorrect] / samples}};

@@ -25,9 +25,9 @@ using ::testing::Not;
 using testing::StatusIs;
 
 // A trainer with its data: `steps` steps of V shards of 4 samples.
-class Rig {
+class TrainerRig {
  public:
-  Rig(TrainerOptions options, std::uint64_t total_samples)
+  TrainerRig(TrainerOptions options, std::uint64_t total_samples)
       : source_(std::make_shared<data::Synthetic>(
             data::SyntheticOptions{.seed = testing::TestSeed(), .size = 64})),
         plan_{.seed = testing::TestSeed(),
@@ -71,23 +71,24 @@ TEST(Trainer, TheSameStepsGiveTheSameBits) {
   for (const std::uint64_t shards : {1U, 3U}) {
     for (const char* optimizer : {"sgd", "adam", "adagrad"}) {
       const TrainerOptions options{.shards = shards, .optimizer = {.name = optimizer}};
-      EXPECT_EQ(Rig(options, 3 * 4 * shards).RunAll(), Rig(options, 3 * 4 * shards).RunAll())
+      EXPECT_EQ(TrainerRig(options, 3 * 4 * shards).RunAll(),
+                TrainerRig(options, 3 * 4 * shards).RunAll())
           << optimizer << " with " << shards << " shards";
     }
   }
 }
 
 TEST(Trainer, EveryOptionChangesTheResult) {
-  const std::string plain = Rig({.optimizer = {.name = "sgd"}}, 12).RunAll();
-  EXPECT_NE(Rig({.optimizer = {.name = "sgd", .momentum = 0.9}}, 12).RunAll(), plain);
-  EXPECT_NE(Rig({.optimizer = {.name = "sgd", .weight_decay = 0.1}}, 12).RunAll(), plain);
-  EXPECT_NE(Rig({.optimizer = {.name = "sgd"}, .clip_norm = 0.01}, 12).RunAll(), plain);
+  const std::string plain = TrainerRig({.optimizer = {.name = "sgd"}}, 12).RunAll();
+  EXPECT_NE(TrainerRig({.optimizer = {.name = "sgd", .momentum = 0.9}}, 12).RunAll(), plain);
+  EXPECT_NE(TrainerRig({.optimizer = {.name = "sgd", .weight_decay = 0.1}}, 12).RunAll(), plain);
+  EXPECT_NE(TrainerRig({.optimizer = {.name = "sgd"}, .clip_norm = 0.01}, 12).RunAll(), plain);
 }
 
 // With plain SGD an update is learning rate times gradient, so its length shows the clipping.
 TEST(Trainer, ClippingLimitsTheUpdate) {
   constexpr double kClip = 0.125, kRate = 0.5;
-  Rig rig({.optimizer = {.name = "sgd"}, .clip_norm = kClip}, 4);
+  TrainerRig rig({.optimizer = {.name = "sgd"}, .clip_norm = kClip}, 4);
   const std::vector<float> before(rig.trainer().params().All().begin(),
                                   rig.trainer().params().All().end());
   const StepOutcome outcome = rig.RunStep(0, kRate);
@@ -99,8 +100,9 @@ TEST(Trainer, ClippingLimitsTheUpdate) {
 
 TEST(Trainer, ANanGradientNeverReachesTheState) {
   for (const std::uint64_t shards : {1U, 2U}) {
-    Rig rig({.shards = shards, .optimizer = {.name = "adam"}, .gradient_fault = PoisonAt(Step(1))},
-            3 * 4 * shards);
+    TrainerRig rig(
+        {.shards = shards, .optimizer = {.name = "adam"}, .gradient_fault = PoisonAt(Step(1))},
+        3 * 4 * shards);
     EXPECT_TRUE(rig.RunStep(0).applied);
     const std::string before = rig.Hash();
     EXPECT_FALSE(rig.RunStep(1).applied);
@@ -112,7 +114,8 @@ TEST(Trainer, ANanGradientNeverReachesTheState) {
 }
 
 TEST(Trainer, AShortLastStepWithEmptyShardsCounts) {
-  Rig rig({.shards = 3, .optimizer = {.name = "sgd"}}, 12 + 3);  // second step: 3, 0 and 0 samples
+  TrainerRig rig({.shards = 3, .optimizer = {.name = "sgd"}},
+                 12 + 3);  // second step: 3, 0 and 0 samples
   EXPECT_EQ(rig.RunStep(0).samples, 12U);
   const StepOutcome last = rig.RunStep(1);
   EXPECT_EQ(last.samples, 3U);
@@ -120,7 +123,7 @@ TEST(Trainer, AShortLastStepWithEmptyShardsCounts) {
 }
 
 TEST(Trainer, LearnsAHandfulOfSamplesByHeart) {
-  Rig rig({.optimizer = {.name = "adam"}}, 64 * 4);
+  TrainerRig rig({.optimizer = {.name = "adam"}}, 64 * 4);
   double first = 0, last = 0;
   for (std::uint64_t step = 0; step < 64; ++step) {
     const double loss = rig.RunStep(step, 2e-3).loss;

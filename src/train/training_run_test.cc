@@ -11,6 +11,7 @@
 #include "model/catalog.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
+#include "train/small_run_test_util.h"
 
 namespace paceline::train {
 namespace {
@@ -21,48 +22,14 @@ using testing::ReadFile;
 using testing::StatusIs;
 using testing::TempDir;
 
-job::TrainConfig Config(const std::string& run) {
-  job::TrainConfig config;
-  config.model = "vgg16-small";
-  config.batch = 4;
-  config.steps = 6;
-  config.train_samples = 20;  // so that a run crosses an epoch
-  config.eval_samples = 10;
-  config.threads = 1;
-  config.run = run;
-  EXPECT_THAT(Resolve(config, *model::FindModel(config.model).value(), 1), IsOk());
-  return config;
-}
-
-struct Harness {
-  disk::PosixFileSystem posix;
-  std::optional<disk::FaultyFileSystem> faulty;
-  GradientFault gradient_fault;
-  std::uint64_t stop_after_checks = 1'000'000;
-  std::uint64_t checks = 0;
-
-  Result<job::RunSummary> Run(const job::TrainConfig& config) {
-    auto& fs = faulty ? static_cast<disk::FileSystem&>(*faulty) : posix;
-    PACELINE_ASSIGN(
-        auto run,
-        TrainingRun::Open(config,
-                          {.clock = SystemClock(),
-                           .file_system = fs,
-                           .stop_signal = [this] { return ++checks > stop_after_checks ? 15 : 0; },
-                           .config_text = ToToml(config),
-                           .gradient_fault = gradient_fault}));
-    return run->Run();
-  }
-};
-
 std::string UndisturbedHash() {
   const TempDir dir;
-  return Harness().Run(Config(dir / "run"))->params_hash;
+  return RunHarness().Run(SmallRun(dir / "run"))->params_hash;
 }
 
 TEST(TrainingRun, RecordsWhatItDid) {
   const TempDir dir;
-  const auto summary = Harness().Run(Config(dir / "run"));
+  const auto summary = RunHarness().Run(SmallRun(dir / "run"));
   ASSERT_THAT(summary, IsOk());
   EXPECT_EQ(summary->steps, 6U);
   EXPECT_EQ(summary->samples, 24U);
@@ -77,14 +44,14 @@ TEST(TrainingRun, InterruptedAndResumedEqualsUndisturbed) {
   const std::string expected = UndisturbedHash();
   for (const std::uint64_t stop_after : {1U, 3U, 5U}) {
     const TempDir dir;
-    Harness first;
+    RunHarness first;
     first.stop_after_checks = stop_after;
-    const auto interrupted = first.Run(Config(dir / "run"));
+    const auto interrupted = first.Run(SmallRun(dir / "run"));
     ASSERT_THAT(interrupted, IsOk());
     EXPECT_TRUE(interrupted->interrupted);
-    job::TrainConfig config = Config(dir / "run");
+    job::TrainConfig config = SmallRun(dir / "run");
     config.resume = true;
-    const auto resumed = Harness().Run(config);
+    const auto resumed = RunHarness().Run(config);
     ASSERT_THAT(resumed, IsOk());
     EXPECT_EQ(resumed->resumed_from_step, interrupted->steps);
     EXPECT_EQ(resumed->params_hash, expected) << "stopped at step " << interrupted->steps;
@@ -93,9 +60,9 @@ TEST(TrainingRun, InterruptedAndResumedEqualsUndisturbed) {
 
 TEST(TrainingRun, ADamagedCheckpointFallsBackAndStillEndsTheSame) {
   const TempDir dir;
-  job::TrainConfig config = Config(dir / "run");
+  job::TrainConfig config = SmallRun(dir / "run");
   config.checkpoint_every = 2;
-  ASSERT_THAT(Harness().Run(config), IsOk());
+  ASSERT_THAT(RunHarness().Run(config), IsOk());
   const std::string newest = dir / "run/checkpoints/gen-0000000000000003/model.safetensors";
   std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-5, std::ios::end);
@@ -103,7 +70,7 @@ TEST(TrainingRun, ADamagedCheckpointFallsBackAndStillEndsTheSame) {
   file.close();
   ASSERT_TRUE(file.good());
   config.resume = true;
-  const auto resumed = Harness().Run(config);
+  const auto resumed = RunHarness().Run(config);
   ASSERT_THAT(resumed, IsOk());
   EXPECT_EQ(resumed->resumed_from_step, 4U);
   EXPECT_EQ(resumed->params_hash, UndisturbedHash());
@@ -112,39 +79,39 @@ TEST(TrainingRun, ADamagedCheckpointFallsBackAndStillEndsTheSame) {
 
 TEST(TrainingRun, AnotherConfigurationIsRefusedWithTheDifference) {
   const TempDir dir;
-  ASSERT_THAT(Harness().Run(Config(dir / "run")), IsOk());
-  job::TrainConfig config = Config(dir / "run");
+  ASSERT_THAT(RunHarness().Run(SmallRun(dir / "run")), IsOk());
+  job::TrainConfig config = SmallRun(dir / "run");
   config.resume = true;
   config.batch = 2;
-  EXPECT_THAT(Harness().Run(config),
+  EXPECT_THAT(RunHarness().Run(config),
               StatusIs(Code::kMismatch, HasSubstr("batch: checkpoint 4, now 2")));
 }
 
 TEST(TrainingRun, AUsedDirectoryNeedsResume) {
   const TempDir dir;
-  ASSERT_THAT(Harness().Run(Config(dir / "run")), IsOk());
-  EXPECT_THAT(Harness().Run(Config(dir / "run")),
+  ASSERT_THAT(RunHarness().Run(SmallRun(dir / "run")), IsOk());
+  EXPECT_THAT(RunHarness().Run(SmallRun(dir / "run")),
               StatusIs(Code::kInvalidArgument, HasSubstr("--resume")));
 }
 
 TEST(TrainingRun, ResumingBeforeTheFirstCheckpointStartsAtTheBeginning) {
   const TempDir dir;
-  job::TrainConfig config = Config(dir / "run");
+  job::TrainConfig config = SmallRun(dir / "run");
   config.resume = true;
-  const auto summary = Harness().Run(config);
+  const auto summary = RunHarness().Run(config);
   ASSERT_THAT(summary, IsOk());
   EXPECT_EQ(summary->params_hash, UndisturbedHash());
 }
 
 TEST(TrainingRun, NanStepsAreSkippedCountedAndLimited) {
   const TempDir dir;
-  Harness harness;
+  RunHarness harness;
   harness.gradient_fault = PoisonAt(Step(2));
-  const auto summary = harness.Run(Config(dir / "skip"));
+  const auto summary = harness.Run(SmallRun(dir / "skip"));
   ASSERT_THAT(summary, IsOk());
   EXPECT_EQ(summary->skipped_steps, 1U);
 
-  job::TrainConfig stop = Config(dir / "stop");
+  job::TrainConfig stop = SmallRun(dir / "stop");
   stop.nan_policy = "stop";
   EXPECT_THAT(harness.Run(stop), StatusIs(Code::kNotFinite, HasSubstr("step 2")));
   // The state before the bad step was saved.
@@ -154,9 +121,9 @@ TEST(TrainingRun, NanStepsAreSkippedCountedAndLimited) {
 TEST(TrainingRun, AFailedCheckpointDoesNotEndTheTrainingUnlessRequired) {
   for (const bool required : {false, true}) {
     const TempDir dir;
-    Harness harness;
+    RunHarness harness;
     harness.faulty.emplace(harness.posix, disk::ParseFaultPlan("fail=3:ENOSPC").value());
-    job::TrainConfig config = Config(dir / "run");
+    job::TrainConfig config = SmallRun(dir / "run");
     config.checkpoint_every = 2;
     config.checkpoint_required = required;
     const auto summary = harness.Run(config);
@@ -172,9 +139,9 @@ TEST(TrainingRun, AFailedCheckpointDoesNotEndTheTrainingUnlessRequired) {
 
 TEST(TrainingRun, TheFinalCheckpointMustBeWritten) {
   const TempDir dir;
-  Harness harness;
+  RunHarness harness;
   harness.faulty.emplace(harness.posix, disk::ParseFaultPlan("fail-from=1:ENOSPC").value());
-  EXPECT_THAT(harness.Run(Config(dir / "run")),
+  EXPECT_THAT(harness.Run(SmallRun(dir / "run")),
               StatusIs(Code::kDisk, HasSubstr("final checkpoint")));
 }
 

@@ -1,5 +1,6 @@
 #include "train/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -11,8 +12,7 @@ namespace paceline::train {
 
 namespace {
 
-constexpr std::int64_t kStart = 1, kEnd = 2;  // ids that mean the borders of a sentence
-constexpr double kEpsilon = 1e-5;
+constexpr double kTransformerEpsilon = 1e-5;
 
 double Xavier(std::int64_t in, std::int64_t out) {
   return std::sqrt(6.0 / static_cast<double>(in + out));
@@ -44,8 +44,8 @@ Transformer::Transformer(const model::TransformerSpec& spec, const model::ModelC
     encoder_.push_back(TakeLayer(tree, fmt::format("encoder.layers.{}.", i), false));
     decoder_.push_back(TakeLayer(tree, fmt::format("decoder.layers.{}.", i), true));
   }
-  encoder_norm_ = TakeLayerNorm(tree, "encoder.norm", kEpsilon);
-  decoder_norm_ = TakeLayerNorm(tree, "decoder.norm", kEpsilon);
+  encoder_norm_ = TakeLayerNorm(tree, "encoder.norm", kTransformerEpsilon);
+  decoder_norm_ = TakeLayerNorm(tree, "decoder.norm", kTransformerEpsilon);
 }
 
 Transformer::Layer Transformer::TakeLayer(const ParameterTree& tree, const std::string& name,
@@ -65,7 +65,8 @@ Transformer::Layer Transformer::TakeLayer(const ParameterTree& tree, const std::
   layer.linear1 = linear("linear1");
   layer.linear2 = linear("linear2");
   for (int i = 1; i <= (decoder ? 3 : 2); ++i) {
-    layer.norms.push_back(TakeLayerNorm(tree, fmt::format("{}norm{}", name, i), kEpsilon));
+    layer.norms.push_back(
+        TakeLayerNorm(tree, fmt::format("{}norm{}", name, i), kTransformerEpsilon));
   }
   return layer;
 }
@@ -184,7 +185,7 @@ std::vector<std::vector<std::int64_t>> Transformer::Translate(const torch::Tenso
   const Lengths ones(static_cast<std::size_t>(samples), 1);
   std::vector<std::vector<std::int64_t>> translations(static_cast<std::size_t>(samples));
   std::vector<bool> ended(translations.size());
-  torch::Tensor next = torch::full({samples, 1}, kStart, torch::kLong);
+  torch::Tensor next = torch::full({samples, 1}, kSentenceStart, torch::kLong);
   for (std::int64_t position = 0; position < steps; ++position) {
     torch::Tensor x = Embed(next, position, pass);
     for (std::size_t i = 0; i < decoder_.size(); ++i) {
@@ -195,7 +196,7 @@ std::vector<std::vector<std::int64_t>> Transformer::Translate(const torch::Tenso
     next = at::mm(decoder_norm_(x), embedding_.t()).argmax(1, /*keepdim=*/true);
     for (std::size_t i = 0; i < ended.size(); ++i) {
       const std::int64_t id = next.data_ptr<std::int64_t>()[i];
-      ended[i] = ended[i] || id == kEnd;
+      ended[i] = ended[i] || id == kSentenceEnd;
       if (!ended[i]) translations[i].push_back(id);
     }
     if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;

@@ -14,6 +14,9 @@
 
 namespace paceline::train {
 
+// Ids that mean the borders of a sentence.
+constexpr std::int64_t kSentenceStart = 1, kSentenceEnd = 2;
+
 // A network that can also write a translation.
 class Translator : public Network {
  public:

@@ -7,7 +7,7 @@ namespace paceline::train {
 namespace {
 
 // Holds numbered layers, so that names come out as "features.0.weight".
-struct Container : torch::nn::Module {};
+struct NumberedLayers : torch::nn::Module {};
 
 // Batch norm without PyTorch's batch counter, which only matters for cumulative averages.
 struct NormState : torch::nn::Module {
@@ -25,7 +25,7 @@ struct NormState : torch::nn::Module {
 class Vgg::Section {
  public:
   Section(Vgg& vgg, const char* name, std::uint64_t seed, std::uint64_t& tensors)
-      : container_(vgg.register_module(name, std::make_shared<Container>())),
+      : container_(vgg.register_module(name, std::make_shared<NumberedLayers>())),
         seed_(seed),
         tensors_(tensors) {}
 
@@ -66,7 +66,7 @@ class Vgg::Section {
     tensors_ += 2;
   }
 
-  std::shared_ptr<Container> container_;
+  std::shared_ptr<NumberedLayers> container_;
   std::uint64_t seed_;
   std::uint64_t& tensors_;
   int layer_ = 0;

@@ -9,7 +9,7 @@ namespace paceline::wire {
 namespace {
 
 constexpr std::size_t kMaxText = 255;
-constexpr std::size_t kMaxReason = 400;  // fits into a handshake frame
+constexpr std::size_t kMaxFailureReason = 400;  // fits into a handshake frame
 
 Role ReadRole(ByteReader& reader) {
   const auto value = reader.Number<std::uint8_t>();
@@ -22,7 +22,7 @@ Role ReadRole(ByteReader& reader) {
 }
 
 template <typename T>
-Result<T> Finished(const ByteReader& reader, const char* what, T message) {
+Result<T> Decoded(const ByteReader& reader, const char* what, T message) {
   PACELINE_TRY(reader.Finish(what));
   return message;
 }
@@ -68,7 +68,7 @@ Result<Hello> Hello::Decode(std::span<const std::byte> bytes) {
   hello.role = ReadRole(reader);
   hello.rank = Rank(reader.Number<std::uint64_t>());
   hello.nonce = reader.Array<sizeof(Nonce)>();
-  return Finished(reader, "hello", hello);
+  return Decoded(reader, "hello", hello);
 }
 
 std::vector<std::byte> Challenge::Encode() const {
@@ -87,21 +87,21 @@ Result<Challenge> Challenge::Decode(std::span<const std::byte> bytes) {
   challenge.rank = Rank(reader.Number<std::uint64_t>());
   challenge.nonce = reader.Array<sizeof(Nonce)>();
   challenge.proof = reader.Array<sizeof(Digest)>();
-  return Finished(reader, "challenge", challenge);
+  return Decoded(reader, "challenge", challenge);
 }
 
 std::vector<std::byte> Proof::Encode() const { return {proof.begin(), proof.end()}; }
 
 Result<Proof> Proof::Decode(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  return Finished(reader, "proof", Proof{reader.Array<sizeof(Digest)>()});
+  return Decoded(reader, "proof", Proof{reader.Array<sizeof(Digest)>()});
 }
 
 std::vector<std::byte> Failure::Encode() const {
   ByteWriter writer;
   writer.Number(static_cast<std::uint8_t>(code));
   writer.Number(blamed);
-  writer.Text(OneLine(text, kMaxReason));
+  writer.Text(OneLine(text, kMaxFailureReason));
   return writer.Take();
 }
 
@@ -112,8 +112,8 @@ Result<Failure> Failure::Decode(std::span<const std::byte> bytes) {
   if (code == 0 || code > static_cast<std::uint8_t>(Code::kInternal)) reader.Fail();
   failure.code = static_cast<Code>(code);
   failure.blamed = reader.Number<std::uint64_t>();
-  failure.text = reader.Text(kMaxReason);
-  return Finished(reader, "failure", failure);
+  failure.text = reader.Text(kMaxFailureReason);
+  return Decoded(reader, "failure", failure);
 }
 
 std::vector<std::byte> Join::Encode() const {
@@ -131,7 +131,7 @@ Result<Join> Join::Decode(std::span<const std::byte> bytes) {
   join.world = reader.Number<std::uint64_t>();
   join.fingerprint = reader.Text(0xFFFF);
   if (join.world > kMaxWorld) reader.Fail();
-  return Finished(reader, "join", join);
+  return Decoded(reader, "join", join);
 }
 
 std::vector<std::byte> View::Encode() const {
@@ -155,7 +155,7 @@ Result<View> View::Decode(std::span<const std::byte> bytes) {
     view.members.push_back(Member::Read(reader));
     if (view.members.back().rank != Rank(i)) reader.Fail();
   }
-  return Finished(reader, "view", view);
+  return Decoded(reader, "view", view);
 }
 
 std::vector<std::byte> Local::Encode() const {
@@ -174,7 +174,7 @@ Result<Local> Local::Decode(std::span<const std::byte> bytes) {
   const auto shared = reader.Number<std::uint8_t>();
   if (shared > 1) reader.Fail();
   local.shared = shared == 1;
-  return Finished(reader, "local", local);
+  return Decoded(reader, "local", local);
 }
 
 }  // namespace paceline::wire

@@ -46,7 +46,7 @@ constexpr std::array<DTypeRow, 16> kDTypes{{{"BOOL", 1},
                                             {"C64", 8}}};
 static_assert(static_cast<std::size_t>(DType::kC64) + 1 == kDTypes.size());
 
-Status Bad(const std::string& message) { return Status::Error(Code::kBadData, message); }
+Status BadTensors(const std::string& message) { return Status::Error(Code::kBadData, message); }
 
 // A JSON string with quotes and escapes; fails on text that is not UTF-8.
 Result<std::string> Quote(const std::string& text) {
@@ -72,12 +72,14 @@ Result<std::string> EncodeMetadata(const Metadata& metadata) {
 // The list below `key` as unsigned numbers, each at most `max`.
 Result<std::vector<std::uint64_t>> Numbers(const json& tensor, const char* key, std::uint64_t max) {
   const auto found = tensor.find(key);
-  if (found == tensor.end() || !found->is_array()) return Bad(fmt::format("{} is no list", key));
+  if (found == tensor.end() || !found->is_array())
+    return BadTensors(fmt::format("{} is no list", key));
   std::vector<std::uint64_t> numbers;
   numbers.reserve(found->size());
   for (const json& number : *found) {
     if (!number.is_number_unsigned() || number.get<std::uint64_t>() > max) {
-      return Bad(fmt::format("{} has {}, expected a number of 0 to {}", key, number.dump(), max));
+      return BadTensors(
+          fmt::format("{} has {}, expected a number of 0 to {}", key, number.dump(), max));
     }
     numbers.push_back(number.get<std::uint64_t>());
   }
@@ -85,34 +87,34 @@ Result<std::vector<std::uint64_t>> Numbers(const json& tensor, const char* key, 
 }
 
 Result<TensorInfo> DecodeTensor(const std::string& name, const json& tensor) {
-  if (!tensor.is_object()) return Bad("is no object");
+  if (!tensor.is_object()) return BadTensors("is no object");
   const auto dtype_name = tensor.find("dtype");
-  if (dtype_name == tensor.end() || !dtype_name->is_string()) return Bad("dtype is no text");
+  if (dtype_name == tensor.end() || !dtype_name->is_string()) return BadTensors("dtype is no text");
   const auto dtype = DTypeFromName(dtype_name->get_ref<const std::string&>());
-  if (!dtype) return Bad(fmt::format("unknown dtype {}", dtype_name->dump()));
+  if (!dtype) return BadTensors(fmt::format("unknown dtype {}", dtype_name->dump()));
 
   PACELINE_ASSIGN(const auto shape,
                   Numbers(tensor, "shape", std::numeric_limits<std::int64_t>::max()));
   PACELINE_ASSIGN(const auto offsets,
                   Numbers(tensor, "data_offsets", std::numeric_limits<std::uint64_t>::max()));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    return Bad(fmt::format("data_offsets {} are no range", offsets));
+    return BadTensors(fmt::format("data_offsets {} are no range", offsets));
   }
   TensorInfo info{name, *dtype, {shape.begin(), shape.end()}, offsets[0], offsets[1]};
   PACELINE_ASSIGN(const std::uint64_t bytes, TensorBytes(info.dtype, info.shape));
   if (bytes != info.end - info.begin) {
-    return Bad(fmt::format("{} of shape {} has {} bytes, data_offsets {} say {}",
-                           DTypeName(info.dtype), info.shape, bytes, offsets,
-                           info.end - info.begin));
+    return BadTensors(fmt::format("{} of shape {} has {} bytes, data_offsets {} say {}",
+                                  DTypeName(info.dtype), info.shape, bytes, offsets,
+                                  info.end - info.begin));
   }
   return info;
 }
 
 Result<Metadata> DecodeMetadata(const json& value) {
-  if (!value.is_object()) return Bad("is no object");
+  if (!value.is_object()) return BadTensors("is no object");
   Metadata metadata;
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) return Bad(fmt::format("value of \"{}\" is no text", key));
+    if (!text.is_string()) return BadTensors(fmt::format("value of \"{}\" is no text", key));
     metadata.emplace(key, text.get_ref<const std::string&>());
   }
   return metadata;
@@ -123,31 +125,32 @@ Status CheckTiling(const std::vector<TensorInfo>& tensors, std::uint64_t data_by
   std::uint64_t expected = 0;
   for (const TensorInfo& tensor : tensors) {
     if (tensor.begin != expected) {
-      return Bad(fmt::format("tensor \"{}\" begins at {}, the one before it ends at {}",
-                             tensor.name, tensor.begin, expected));
+      return BadTensors(fmt::format("tensor \"{}\" begins at {}, the one before it ends at {}",
+                                    tensor.name, tensor.begin, expected));
     }
     expected = tensor.end;
   }
   if (expected == data_bytes) return {};
-  return Bad(fmt::format("tensors end at {}, the data at {}", expected, data_bytes));
+  return BadTensors(fmt::format("tensors end at {}, the data at {}", expected, data_bytes));
 }
 
 // The JSON text between the length and the data.
 Result<std::string_view> HeaderText(std::span<const std::byte> head, std::uint64_t file_bytes) {
   if (head.size() < kLengthBytes || file_bytes < kLengthBytes) {
-    return Bad(fmt::format("{} bytes are too few for a header", std::min(head.size(), file_bytes)));
+    return BadTensors(
+        fmt::format("{} bytes are too few for a header", std::min(head.size(), file_bytes)));
   }
   const std::uint64_t length = LoadU64(head.data());
   if (length > kMaxSafetensorsHeader) {
-    return Bad(
+    return BadTensors(
         fmt::format("header of {} bytes, at most {} are allowed", length, kMaxSafetensorsHeader));
   }
   const std::uint64_t available = std::min<std::uint64_t>(head.size(), file_bytes) - kLengthBytes;
   if (length > available) {
-    return Bad(fmt::format("header of {} bytes, {} are there", length, available));
+    return BadTensors(fmt::format("header of {} bytes, {} are there", length, available));
   }
   const std::string_view text(reinterpret_cast<const char*>(head.data()) + kLengthBytes, length);
-  if (!text.starts_with('{')) return Bad("header does not start with '{'");
+  if (!text.starts_with('{')) return BadTensors("header does not start with '{'");
   return text;
 }
 
@@ -167,9 +170,9 @@ std::optional<DType> DTypeFromName(std::string_view name) {
 Result<std::uint64_t> TensorBytes(DType dtype, std::span<const std::int64_t> shape) {
   std::uint64_t bytes = DTypeBytes(dtype);
   for (const std::int64_t extent : shape) {
-    if (extent < 0) return Bad(fmt::format("shape has the negative extent {}", extent));
+    if (extent < 0) return BadTensors(fmt::format("shape has the negative extent {}", extent));
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) {
-      return Bad(fmt::format("shape {} does not fit into 64 bits", fmt::join(shape, "x")));
+      return BadTensors(fmt::format("shape {} does not fit into 64 bits", fmt::join(shape, "x")));
     }
   }
   return bytes;
@@ -218,7 +221,7 @@ Result<SafetensorsHeader> DecodeSafetensorsHeader(std::span<const std::byte> hea
   PACELINE_ASSIGN(const std::string_view text, HeaderText(head, file_bytes));
   PACELINE_TRY(CheckJson(text, kHeaderDepth).Wrap("header"));
   const json parsed = json::parse(text.begin(), text.end(), nullptr, false);
-  if (!parsed.is_object()) return Bad("header is no JSON object");
+  if (!parsed.is_object()) return BadTensors("header is no JSON object");
 
   SafetensorsHeader header;
   header.data_start = kLengthBytes + text.size();

@@ -105,6 +105,16 @@ class Includes(CheckerTest):
         self.check("src/store/etcd_gateway.cc", "#include <httplib.h>\n")
         self.check("src/store/a.cc", "#include <httplib.h>\n", "httplib belongs to")
 
+    def test_a_standard_name_needs_its_header(self):
+        self.check("src/base/a.cc", "// std::map\nvoid F(std::vector<int> x);\n",
+                   "src/base/a.cc:2: std::vector needs #include <vector>")
+        self.check("src/base/a.cc", "#include <vector>\nvoid F(std::vector<int> x);\n")
+
+    def test_a_header_of_ours_may_bring_the_standard_one(self):
+        self.write("src/base/deep.h", "#pragma once\n#include <vector>\n")
+        self.write("src/base/b.h", '#pragma once\n#include "base/deep.h"\n')
+        self.check("src/base/b.cc", '#include "base/b.h"\nvoid F(std::vector<int> x);\n')
+
     def test_rocksdb_stays_in_one_file(self):
         self.check("src/ps/rocks_table.cc", "#include <rocksdb/db.h>\n")
         self.check("src/ps/a.cc", "#include <rocksdb/db.h>\n", "RocksDB belongs to")
