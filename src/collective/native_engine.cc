@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "collective/engine_support.h"
+#include "collective/failure_state.h"
 #include "collective/host_discovery.h"
 #include "collective/host_nodes.h"
 #include "collective/local_group.h"
@@ -35,26 +36,6 @@ constexpr std::size_t kReservedBytes = 2 * kSlotBytes + kStageBytes;
 // Up to this size every rank adds everything itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = std::size_t{8} << 10;
 constexpr std::size_t kBufferAlignment = 64;
-
-// Outlives the engine in the mesh's callback.
-struct FailureState {
-  Mutex mutex;
-  Status status PACELINE_GUARDED_BY(mutex);
-  LocalGroup* local PACELINE_GUARDED_BY(mutex) = nullptr;
-
-  Status Get() {
-    const MutexLock lock(mutex);
-    return status;
-  }
-  // Whether this is the first failure.
-  bool Set(const Status& why) {
-    const MutexLock lock(mutex);
-    if (!status.ok()) return false;
-    status = why;
-    if (local != nullptr) local->Abort(why);
-    return true;
-  }
-};
 
 }  // namespace
 

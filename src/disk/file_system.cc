@@ -21,9 +21,6 @@ namespace paceline::disk {
 
 namespace {
 
-// Some kernels refuse a larger read; none needs one.
-constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;
-
 Status ReadError(const char* operation, const std::string& path, int error) {
   const std::string text = DiskError(operation, path, error).message();
   if (error == ENOENT || error == ENOTDIR) return Status::Error(Code::kNotFound, text);

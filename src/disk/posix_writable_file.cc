@@ -14,8 +14,6 @@ namespace paceline::disk {
 
 namespace {
 
-// Some kernels refuse a larger write; none needs one.
-constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;
 // Past the cache, memory, offsets and lengths are multiples of a page: enough for every device, and
 // no page is then written both ways.
 constexpr std::size_t kPage = 4096;

@@ -11,6 +11,9 @@
 
 namespace paceline::disk {
 
+// Some kernels refuse a larger read or write; none needs one.
+inline constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;
+
 // A file of the real file system. Of a file that nobody reads soon, long appends go past the page
 // cache where the file system can do that, and what is synced leaves it: a file that grows
 // otherwise takes ever new pages, and pages that a virtual machine has never used cost its host

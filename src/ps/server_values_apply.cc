@@ -15,8 +15,8 @@ constexpr std::size_t kSharedFloats = std::size_t{16} << 10;
 constexpr std::size_t kRowTasks = 16;
 
 std::uint32_t TickOf(std::uint64_t round) {
-  constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max() - 1;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(round, kLast));
+  constexpr std::uint32_t kLastTick = std::numeric_limits<std::uint32_t>::max() - 1;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(round, kLastTick));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 using testing::IsOk;
 
 // Few are changed by one thread, many by two.
-constexpr std::size_t kFew = 5, kMany = 20'000;
+constexpr std::size_t kFew = 5, kManyRows = 20'000;
 
 class ServerValuesTest : public ::testing::TestWithParam<std::size_t> {
  protected:
@@ -86,7 +86,7 @@ TEST_P(ServerValuesTest, APushIsThatOfTheTable) {
   EXPECT_EQ(has, wants);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, ServerValuesTest, ::testing::Values(0, 1, kFew, kMany));
+INSTANTIATE_TEST_SUITE_P(Rows, ServerValuesTest, ::testing::Values(0, 1, kFew, kManyRows));
 
 TEST(ServerValues, RowsThatMayEndWithARoundAreNotFilledBefore) {
   const auto values = ServerValues::Open(SelectiveJob(Apply::kAtOnce, 1), {}).value();
