@@ -37,6 +37,10 @@ constexpr std::size_t kReservedBytes = 2 * kSlotBytes + kStageBytes;
 constexpr std::size_t kSmallBytes = std::size_t{8} << 10;
 constexpr std::size_t kBufferAlignment = 64;
 
+std::size_t AlignedBytes(std::size_t floats) {
+  return (floats * sizeof(float) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
 }  // namespace
 
 class NativeEngine final : public Engine {
@@ -166,8 +170,7 @@ void NativeEngine::Abort(const Status& why) {
 
 Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
   PACELINE_TRY(failure_->Get());
-  const std::size_t bytes =
-      (floats * sizeof(float) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  const std::size_t bytes = AlignedBytes(floats);
   if (bytes > kReservedBytes + options_.arena_bytes - allocated_) {
     PACELINE_LOG(Warning, "memory for gradients is used up ({} MB); {} MB more will be copied",
                  options_.arena_bytes >> 20, bytes >> 20);
@@ -186,7 +189,7 @@ Result<std::span<float>> NativeEngine::Allocate(std::size_t floats) {
 Result<std::span<float>> NativeEngine::AllocateCommon(std::size_t floats) {
   PACELINE_TRY(failure_->Get());
   if (local_ == nullptr || !OneHost()) return std::span<float>();
-  const std::size_t bytes = (floats * sizeof(float) + kLine - 1) / kLine * kLine;
+  const std::size_t bytes = AlignedBytes(floats);
   if (bytes > local_->common_bytes() - common_allocated_) return std::span<float>();
   const std::uint64_t at =
       local_->CommonOffset() + std::exchange(common_allocated_, common_allocated_ + bytes);
