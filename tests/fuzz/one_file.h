@@ -30,7 +30,8 @@ class OneFile final : public disk::FileSystem {
   Result<std::unique_ptr<disk::WritableFile>> Create(const std::string&) override {
     return ReadOnly();
   }
-  Result<std::unique_ptr<disk::WritableFile>> OpenForAppend(const std::string&) override {
+  Result<std::unique_ptr<disk::WritableFile>> OpenForAppend(const std::string&,
+                                                            disk::ReadBack) override {
     return ReadOnly();
   }
   Status SyncDir(const std::string&) override { return ReadOnly(); }
