@@ -73,6 +73,7 @@ void Transpose(const Area& area, const Rows<const float>& from, const Rows<float
 
 void TransposeWith(Tiles tiles, const Area& area, const Rows<const float>& from,
                    const Rows<float>& to) {
+  if (area.rows == 0 || area.columns == 0) return;  // there may be no memory to point into
   const bool wide = tiles == Tiles::kAvx512;
   const std::size_t rows = wide ? area.rows / kWideSquare * kWideSquare : 0;
   const std::size_t columns = wide ? area.columns / kWideSquare * kWideSquare : 0;
