@@ -14,6 +14,7 @@ namespace paceline::ps {
 namespace {
 
 constexpr std::string_view kPrefix = "wal-", kSuffix = ".log";
+constexpr int kEarly = 4;                                     // of a group's time a fourth
 constexpr std::size_t kLongPayload = std::size_t{256} << 10;  // is not copied
 
 std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
@@ -209,28 +210,35 @@ Status PushLog::DropBefore(std::uint64_t segment) {
   return options_.file_system->SyncDir(options_.folder);
 }
 
-// Collects for a while, writes everything out, makes it durable, and tells who waits.
+// Waits for more until `until`, or until there is enough.
+PushLog::Taken PushLog::Take(const std::stop_token& stop, Deadline until) {
+  const MutexLock lock(mutex_);
+  const auto enough = [this]() PACELINE_REQUIRES(mutex_) {
+    return rotate_ || pending_bytes_ > options_.pending_bytes;
+  };
+  changed_.wait_until(mutex_, stop, until, enough);
+  Taken taken{.parts = std::exchange(pending_, {}), .records = appended_, .rotate = rotate_};
+  pending_bytes_ = 0;
+  changed_.notify_all();
+  return taken;
+}
+
+// Collects for a while, writes everything out, makes it durable, and tells who waits. The first
+// records are written long before that: who pushed them computes now, and a core is free. At the
+// end of the group the next push would be there, and want it.
 void PushLog::Run(const std::stop_token& stop) {
+  const auto has_work = [this]() PACELINE_REQUIRES(mutex_) { return HasWork(); };
   for (;;) {
-    std::vector<Part> parts;
-    std::uint64_t written = 0;
-    bool next_segment = false;
     {
       const MutexLock lock(mutex_);
-      const auto has_work = [this]() PACELINE_REQUIRES(mutex_) { return HasWork(); };
       if (!changed_.wait(mutex_, stop, has_work)) return;
-      const auto enough = [this]() PACELINE_REQUIRES(mutex_) {
-        return rotate_ || pending_bytes_ > options_.pending_bytes;
-      };
-      changed_.wait_for(mutex_, stop, options_.group, enough);
-      parts.swap(pending_);
-      pending_bytes_ = 0;
-      written = appended_;
-      next_segment = rotate_;
-      changed_.notify_all();
     }
-    const Status status = WriteOut(parts, next_segment);
-    Finish(written, status);
+    const Deadline begun = std::chrono::steady_clock::now();
+    Status status = Write(Take(stop, begun + options_.group / kEarly).parts);
+    const Taken rest = Take(stop, begun + options_.group);
+    if (status.ok()) status = Write(rest.parts);
+    if (status.ok()) status = MakeDurable(rest.rotate);
+    Finish(rest.records, status);
     if (!status.ok()) return;
   }
 }
@@ -245,9 +253,13 @@ Status PushLog::WritePart(const Part& part) {
   return file_->Append(end);
 }
 
-Status PushLog::WriteOut(std::span<const Part> parts, bool next_segment) {
+Status PushLog::Write(std::span<const Part> parts) {
   for (const Part& part : parts) PACELINE_TRY(WritePart(part));
-  if (!parts.empty()) PACELINE_TRY(file_->Sync());
+  return {};
+}
+
+Status PushLog::MakeDurable(bool next_segment) {
+  PACELINE_TRY(file_->Sync());
   if (!next_segment && file_bytes_ < options_.segment_bytes) return {};
   std::uint64_t segment = 0;
   {

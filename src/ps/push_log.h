@@ -80,11 +80,21 @@ class PushLog {
     std::shared_ptr<const void> owner;  // of the payload; null: there is none
   };
 
+  // Everything that was pending.
+  struct Taken {
+    std::vector<Part> parts;
+    std::uint64_t records = 0;  // up to this one
+    bool rotate = false;
+  };
+  using Deadline = std::chrono::steady_clock::time_point;
+
   explicit PushLog(const PushLogOptions& options) : options_(options) {}
 
   Status CreateSegment(std::uint64_t segment);
   void Run(const std::stop_token& stop);
-  Status WriteOut(std::span<const Part> parts, bool next_segment);
+  Taken Take(const std::stop_token& stop, Deadline until);
+  Status Write(std::span<const Part> parts);
+  Status MakeDurable(bool next_segment);
   Status WritePart(const Part& part);
   void Finish(std::uint64_t written, const Status& status);
   bool HasWork() const PACELINE_REQUIRES(mutex_) { return !pending_.empty() || rotate_; }
