@@ -84,12 +84,12 @@ def take_turns(trainings, seconds):
             training.signal_all(signal.SIGKILL)
 
 
-def one_round(program, variants, seconds):
-    """Results by name. `seconds` 0: one training after the other."""
+def one_round(variants, seconds):
+    """Results by name, of (name, program, arguments). `seconds` 0: one after the other."""
     with tempfile.TemporaryDirectory() as folder:
         trainings, results = {}, {}
-        for name, arguments in variants:
-            trainings[name] = Training(program, arguments, Path(folder) / name)
+        for name, program, arguments in variants:
+            trainings[name] = Training(program, arguments, Path(folder) / str(len(trainings)))
             if seconds == 0:
                 results[name] = trainings[name].result()
         if seconds > 0:
@@ -147,20 +147,23 @@ def main():
     parser.add_argument("--train", required=True, help="arguments that all variants share")
     parser.add_argument("--turns", type=float, default=0, metavar="SECONDS",
                         help="take turns within a round")
-    parser.add_argument("variants", nargs="+", help="NAME=ARGUMENTS")
+    parser.add_argument("variants", nargs="+",
+                        help="NAME=ARGUMENTS, or NAME@PROGRAM=ARGUMENTS for another build")
     arguments = parser.parse_args()
     variants = [variant.partition("=")[::2] for variant in arguments.variants]
     results = {name: [] for name, _ in variants}
     for round_number in range(arguments.rounds):
         shared = shlex.split(arguments.train) + ["--seed", str(round_number + 1)]
-        round_variants = [(name, shared + shlex.split(more)) for name, more in variants]
-        for name, result in one_round(arguments.program, round_variants, arguments.turns).items():
+        round_variants = [(name, name.partition("@")[2] or arguments.program,
+                           shared + shlex.split(more)) for name, more in variants]
+        for name, result in one_round(round_variants, arguments.turns).items():
             results[name].append(result)
     first = results[variants[0][0]]
     print(f"median (lowest .. highest) of {arguments.rounds} rounds: {arguments.train}")
     for name, _ in variants:
         line = step_line if arguments.turns > 0 else whole_line
-        print(f"{name:<12} {line(results[name], first, variants[0][0])}{metric_text(results[name], first)}")
+        text = line(results[name], first, variants[0][0])
+        print(f"{name:<12} {text}{metric_text(results[name], first)}")
 
 
 if __name__ == "__main__":

@@ -205,7 +205,8 @@ Result<Message> Channel::Receive(Deadline deadline, const Arrival& arrival) {
     Close();
     return head.status();
   }
-  Message message{.kind = static_cast<MessageKind>(head->kind), .status = {}, .payload = {}};
+  Message message{
+      .kind = static_cast<MessageKind>(head->kind), .status = {}, .payload = {}, .owner = {}};
   const Begun begun{message.kind, head->bytes, deadline};
   if (head->bytes <= kInlineBytes) {
     message.payload = Buffer().subspan(kHead, static_cast<std::size_t>(head->bytes));
@@ -279,10 +280,11 @@ Status Channel::ReceiveShared(const Begun& begun, std::uint64_t offset, const Ar
   }
   const auto shared =
       incoming_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(begun.bytes));
-  const auto first = shared.first(std::min(kSharedStep, shared.size()));
-  message.in_place = !copies_incoming_ || (arrival.in_place && arrival.in_place(begun.kind, first));
+  const bool in_place = !copies_incoming_ || (arrival.in_place && arrival.in_place(begun.kind));
   message.payload = shared;
-  if (!message.in_place) {
+  if (in_place) {
+    message.owner = memory_;
+  } else {
     MakeRoom(shared.size());
     message.payload = Buffer().first(shared.size());
     payload_in_buffer_ = shared.size();
@@ -293,7 +295,7 @@ Status Channel::ReceiveShared(const Begun& begun, std::uint64_t offset, const Ar
     const std::size_t end = std::min((step + 1) * kSharedStep, shared.size());
     for (std::size_t at = step * kSharedStep; at < end; at += kPiece) {
       const std::size_t count = std::min(kPiece, end - at);
-      if (!message.in_place)
+      if (!in_place)
         kernel::CopyPart(Buffer().subspan(at, count), shared.subspan(at, count), shared.size());
       if (arrival.watch)
         arrival.watch(begun.kind, message.payload.first(at + count), shared.size());

@@ -37,7 +37,8 @@ struct Message {
   MessageKind kind = MessageKind::kConfigure;
   Status status;                       // of an answer; an error has no payload
   std::span<const std::byte> payload;  // until the next Receive(); address divisible by 8
-  bool in_place = false;               // it lies in memory that the other side can write
+  std::shared_ptr<const void> owner;   // of memory that the other side can write and where the
+                                       // payload lies; null: it lies in the channel's own
 };
 
 // What memory is for that both sides of a channel have mapped.
@@ -65,8 +66,8 @@ using WatchPayload =
 // channel's own memory. From the first that go elsewhere, all do, and Message::payload ends there.
 using PlacePayload =
     std::function<std::span<std::byte>(std::size_t begin, std::size_t count, std::size_t bytes)>;
-// Whether a payload in shared memory is used where it lies. `begun` is its beginning.
-using UseInPlace = std::function<bool(MessageKind kind, std::span<const std::byte> begun)>;
+// Whether a payload in shared memory is used where it lies.
+using UseInPlace = std::function<bool(MessageKind kind)>;
 
 // What a receiver does with a payload longer than kInlineBytes while it arrives.
 struct Arrival {

@@ -11,10 +11,12 @@
 #include <gmock/gmock.h>
 
 #include "base/mutex.h"
+#include "disk/file_system.h"
 #include "net/acceptor.h"
 #include "ps/server.h"
 #include "ps/server_core.h"
 #include "testing/status_matchers.h"
+#include "testing/temp_dir.h"
 
 namespace paceline::ps {
 namespace {
@@ -42,13 +44,15 @@ struct Running {
 class ClientTest : public ::testing::Test {
  protected:
   void StartServers(std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      auto core = ServerCore::Open({.index = i, .servers = count});
-      ASSERT_THAT(core, IsOk());
-      running_.push_back({std::move(*core), nullptr});
-      StartServer(i, {});
-      endpoints_.push_back(running_[i].server->endpoint());
-    }
+    for (std::uint32_t i = 0; i < count; ++i) AddServer({.index = i, .servers = count});
+  }
+
+  void AddServer(const ServerCoreOptions& options) {
+    auto core = ServerCore::Open(options);
+    ASSERT_THAT(core, IsOk());
+    running_.push_back({std::move(*core), nullptr});
+    StartServer(options.index, {});
+    endpoints_.push_back(running_[options.index].server->endpoint());
   }
 
   void StartServer(std::uint32_t index, const net::Endpoint& bind) {
@@ -246,6 +250,48 @@ TEST_F(ClientTest, SharedMemoryChangesNothing) {
       results.push_back(std::move(dense));
     }
     EXPECT_EQ(results[0], results[1]) << servers;
+  }
+}
+
+// The log writes what lies in the memory of a trainer that pushes on, and reuses it.
+TEST_F(ClientTest, WhatLiesInSharedMemoryIsLogged) {
+  disk::PosixFileSystem fs;
+  for (const Apply apply : {Apply::kAtOnce, Apply::kTogether}) {
+    const testing::TempDir dir{testing::TempDir::Place::kMemory};
+    const ServerCoreOptions options{.file_system = &fs, .folder = dir.path()};
+    running_.clear();
+    endpoints_.clear();
+    AddServer(options);
+    JobSpec job = Job(1, apply);
+    job.dense.push_back({"large", {999, 501}});  // 2 MB
+    auto client = Trainer(job);
+    std::vector<float> dense(static_cast<std::size_t>(job.DenseFloats()), 0.5F);
+    ASSERT_THAT(client->Initialise(dense), IsOk());
+    std::vector<std::int64_t> ids(20'000);
+    std::vector<float> rows(ids.size() * kDim);
+    for (std::uint64_t batch = 0; batch < 50; ++batch) {
+      std::iota(ids.begin(), ids.end(), static_cast<std::int64_t>(1000 * batch));
+      std::ranges::fill(rows, static_cast<float>(batch));
+      std::ranges::fill(dense, static_cast<float>(batch % 7));
+      Push push{.lease = 0, .batch = batch, .learning_rate = 0.1F};
+      push.tables.push_back({0, kDim, ids, rows});
+      push.dense = dense;
+      ASSERT_THAT(client->Push(push, {}), IsOk());
+    }
+    ASSERT_THAT(client->Flush(), IsOk());
+    std::iota(ids.begin(), ids.end(), 25'000);
+    ASSERT_THAT(client->Pull({.rows = {{0, ids, rows}}, .dense = dense}), IsOk());
+    client.reset();
+    running_.clear();
+
+    const auto again = ServerCore::Open(options);
+    ASSERT_THAT(again, IsOk());
+    EXPECT_EQ((*again)->recovery().replayed, 50U);
+    std::vector<float> old_dense(dense.size()), old_rows(rows.size());
+    ASSERT_THAT((*again)->Pull({.rows = {{0, ids, old_rows}}, .dense = old_dense}, nullptr),
+                IsOk());
+    EXPECT_EQ(old_dense, dense);
+    EXPECT_EQ(old_rows, rows);
   }
 }
 

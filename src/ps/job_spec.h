@@ -55,6 +55,8 @@ struct JobSpec {
   RowOptimizerOptions dense_optimizer;
   float delay_compensation = 0;  // lambda of DC-ASGD, for dense parameters; 0: off
 
+  // Whether a push is not applied before others have come.
+  bool WaitsForOthers() const { return apply == Apply::kTogether && trainers != 1; }
   std::uint64_t DenseFloats() const;
   RowOptimizerOptions OptimizerOf(DenseKind kind) const;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;

@@ -17,7 +17,7 @@ using internal::kAlignment, internal::Padded;
 
 constexpr std::uint32_t kLast = 1, kDeltas = 2;
 constexpr std::size_t kHeaderBytes = 56, kTableHeaderBytes = 16;
-constexpr std::size_t kDenseCountAt = 40, kTableCountAt = 48;  // in the header
+constexpr std::size_t kDenseCountAt = 40;  // in the header
 constexpr std::uint32_t kMaxPushedTables = 4096;
 
 bool SameBits(std::span<const float> a, std::span<const float> b) {
@@ -126,10 +126,6 @@ Result<Push> DecodePush(std::span<const std::byte> bytes) {
     return Status::Error(Code::kProtocol, "a push that no trainer has written");
   }
   return push;
-}
-
-bool HasTables(std::span<const std::byte> begun) {
-  return wire::LoadLittle<std::uint64_t>(begun.data() + kTableCountAt) != 0;
 }
 
 void ArrivingPush::See(std::span<const std::byte> so_far, std::size_t bytes) {

@@ -77,9 +77,6 @@ class PushEncoder {
 // kProtocol for anything that EncodePush cannot have written.
 Result<Push> DecodePush(std::span<const std::byte> bytes);
 
-// Whether a push has rows of tables, by the first bytes of its message, at least 64.
-bool HasTables(std::span<const std::byte> begun);
-
 // Looks at the dense floats of a push while its message arrives, when they are in the cache.
 class ArrivingPush {
  public:

@@ -58,8 +58,9 @@ class Session {
   }
 
   Status Configure(std::span<const std::byte> payload) {
-    PACELINE_ASSIGN(spec_, DecodeJobSpec(payload));
-    PACELINE_TRY(core_.Configure(spec_));
+    PACELINE_ASSIGN(JobSpec spec, DecodeJobSpec(payload));
+    PACELINE_TRY(core_.Configure(spec));
+    spec_ = std::move(spec);
     const ServerStatus status = core_.StatusNow();
     dense_floats_ = static_cast<std::size_t>(status.dense_floats);
     AnswerNumbers(MessageKind::kConfigure, {status.initialised ? 1U : 0U});
@@ -89,7 +90,7 @@ class Session {
     const std::vector<std::byte> name(payload.begin(), payload.begin() + kPushNameBytes);
     MessageBytes* const memory = channel_->PayloadMemory();
     const auto push = [&]() -> Result<ServerCore::Pushed> {
-      if (message.in_place) return PushInPlace(payload);
+      if (message.owner != nullptr) return PushInPlace(message);
       if (memory == nullptr) return core_.Push(payload);
       return core_.Push(*memory, arriving_.DenseIsFinite());
     };
@@ -100,16 +101,19 @@ class Session {
     return {};
   }
 
-  // Gradients that nobody keeps are read where the trainer has written them: it leaves them alone
-  // until they are acknowledged. Ids are copied first, because they are checked and then used.
-  bool IsUsedInPlace(MessageKind kind, std::span<const std::byte> begun) const {
-    return kind == MessageKind::kPush && spec_.apply == Apply::kAtOnce && !core_.Logs() &&
-           !HasTables(begun);
+  // What is applied at once is read where the trainer has written it, by the log too: the trainer
+  // leaves it alone until it is acknowledged. One that does not spoils its own gradients.
+  bool IsUsedInPlace(MessageKind kind) const {
+    return kind == MessageKind::kPush && !spec_.WaitsForOthers();
   }
-  Result<ServerCore::Pushed> PushInPlace(std::span<const std::byte> payload) {
-    PACELINE_ASSIGN(const ps::Push push, DecodePush(payload));
-    if (!push.tables.empty()) return Status::Error(Code::kProtocol, "a push that changes");
-    return core_.Push(push, arriving_.DenseIsFinite());
+  // Ids are copied, because they are checked and then used.
+  Result<ServerCore::Pushed> PushInPlace(const Message& message) {
+    PACELINE_ASSIGN(ps::Push push, DecodePush(message.payload));
+    std::vector<std::vector<std::int64_t>> ids;
+    for (TablePart& part : push.tables) {
+      part.ids = ids.emplace_back(part.ids.begin(), part.ids.end());
+    }
+    return core_.Push(push, {message.payload, message.owner}, arriving_.DenseIsFinite());
   }
 
   // The rows of all tables and the dense values, straight into the message.
@@ -220,8 +224,7 @@ class Session {
           [this](MessageKind kind, std::span<const std::byte> so_far, std::size_t bytes) {
             if (kind == MessageKind::kPush) arriving_.See(so_far, bytes);
           },
-      .in_place = [this](MessageKind kind,
-                         std::span<const std::byte> begun) { return IsUsedInPlace(kind, begun); }};
+      .in_place = [this](MessageKind kind) { return IsUsedInPlace(kind); }};
 };
 
 }  // namespace

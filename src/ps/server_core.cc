@@ -107,12 +107,21 @@ Result<ServerCore::Pushed> ServerCore::Impl::PushKept(const SharedMessage& messa
 Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push, bool dense_is_finite) {
   PACELINE_ASSIGN(const ServerValues* const values, Ready());
   if (!Logs() && values->spec().apply == Apply::kAtOnce) {
-    return PushOnce(push, nullptr, dense_is_finite);
+    return PushOnce(push, {}, dense_is_finite);
   }
   return PushKept(std::make_shared<const MessageBytes>(EncodePush(push)), dense_is_finite);
 }
 
-Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const SharedMessage& message,
+Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push, const KeptMessage& message,
+                                                  bool dense_is_finite) {
+  PACELINE_ASSIGN(const ServerValues* const values, Ready());
+  if (values->spec().WaitsForOthers()) {
+    return Status::Error(Code::kInvalidArgument, "a push that waits is not used where it lies");
+  }
+  return PushOnce(push, message, dense_is_finite);
+}
+
+Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const KeptMessage& message,
                                                       bool dense_is_finite) {
   const MutexLock writing(writer_);
   PACELINE_ASSIGN(ServerValues* const values, Ready());
@@ -135,12 +144,12 @@ Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const Share
   PACELINE_TRY(values->Check(push, dense_is_finite));
   // What is logged is what is applied: pulls, which delays depend on, are not in the log.
   std::vector<float> compensated;
-  SharedMessage logged = message;
+  KeptMessage logged = message;
   if (values->spec().delay_compensation > 0 && !push.deltas && !push.dense.empty()) {
     compensated = values->dense().Compensated(push.lease, push.dense);
     push.dense = compensated;
     PACELINE_TRY(values->Check(push).Wrap("with its delay compensated"));
-    if (message != nullptr) logged = pool_.Share(EncodePush(push));
+    if (message.owner != nullptr) logged = pool_.Share(EncodePush(push));
   }
   {
     const MutexLock lock(state_);
@@ -148,18 +157,18 @@ Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const Share
     if (counts) Count(staleness_, AppliedPushes() - push.version);
   }
   std::uint64_t record = 0;
-  if (logged != nullptr) {
-    PACELINE_ASSIGN(record, Log(ChangeType::kPush, AsBytes(*logged), logged));
+  if (logged.owner != nullptr) {
+    PACELINE_ASSIGN(record, Log(ChangeType::kPush, logged.bytes, logged.owner));
   }
   PACELINE_TRY(Apply(*values, push, Plan(*values, push, logged)));
   return Pushed{.duplicate = false, .record = record};
 }
 
 ServerCore::Impl::Change ServerCore::Impl::Plan(ServerValues& values, const ps::Push& push,
-                                                const SharedMessage& message) {
+                                                const KeptMessage& message) {
   Change change;
-  if (values.spec().apply == Apply::kAtOnce) {
-    change.emplace_back().push = push;
+  if (!values.spec().WaitsForOthers()) {
+    change.push_back(SumOfOne(push));
     return change;
   }
   rounds_.Add(push.batch, push.lease, message);
@@ -284,7 +293,10 @@ Result<ServerCore::Pushed> ServerCore::Push(MessageBytes& message, bool dense_is
 Result<ServerCore::Pushed> ServerCore::Push(const ps::Push& push, bool dense_is_finite) {
   return impl_->Push(push, dense_is_finite);
 }
-bool ServerCore::Logs() const { return impl_->Logs(); }
+Result<ServerCore::Pushed> ServerCore::Push(const ps::Push& push, const KeptMessage& message,
+                                            bool dense_is_finite) {
+  return impl_->Push(push, message, dense_is_finite);
+}
 void ServerCore::WhenDurable(std::uint64_t record, std::function<void(const Status&)> done) {
   impl_->WhenDurable(record, std::move(done));
 }

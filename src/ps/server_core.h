@@ -14,6 +14,7 @@
 #include "disk/file_system.h"
 #include "ps/job_spec.h"
 #include "ps/memory_offer.h"
+#include "ps/message_pool.h"
 #include "ps/push_ledger.h"
 #include "ps/store.h"
 
@@ -101,11 +102,11 @@ class ServerCore {
   Result<Pushed> Push(std::span<const std::byte> message, bool dense_is_finite = false);
   // The same without a copy: keeps the memory and leaves other, of any length, in its place.
   Result<Pushed> Push(MessageBytes& message, bool dense_is_finite = false);
-  // Of a trainer in this process, or whose memory this one sees: a message is only made where one
-  // has to be kept.
+  // Of a trainer in this process: a message is only made where one has to be kept.
   Result<Pushed> Push(const ps::Push& push, bool dense_is_finite = false);
-  // Whether what is pushed is kept in a log.
-  bool Logs() const;
+  // The same of a trainer whose memory this one sees: `push` was decoded from `message`, where it
+  // lies, and its ids are free after the call. Not for pushes that wait for those of others.
+  Result<Pushed> Push(const ps::Push& push, const KeptMessage& message, bool dense_is_finite);
   // Calls `done` once, when the record is durable or never will be.
   void WhenDurable(std::uint64_t record, std::function<void(const Status&)> done);
 

@@ -36,7 +36,7 @@ void ServerCore::Impl::Adopt(ServerState state) {
 }
 
 Result<std::uint64_t> ServerCore::Impl::Log(ChangeType type, std::span<const std::byte> payload,
-                                            const SharedMessage& owner) {
+                                            const std::shared_ptr<const void>& owner) {
   if (!Logs()) return std::uint64_t{0};
   log_bytes_ += payload.size() + kRecordOverhead;
   return log_->Append(type, payload, owner);

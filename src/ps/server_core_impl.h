@@ -33,6 +33,7 @@ class ServerCore::Impl {
   // Takes no memory of the pool in exchange: whoever needs none would free it.
   Result<Pushed> PushKept(const SharedMessage& message, bool dense_is_finite);
   Result<Pushed> Push(const ps::Push& push, bool dense_is_finite);
+  Result<Pushed> Push(const ps::Push& push, const KeptMessage& message, bool dense_is_finite);
   Result<PullAnswer> Pull(const PullRequest& request, const std::function<bool()>& stopped,
                           const DenseCopied& copied);
   std::uint64_t DenseChanges(const PullRequest& request, const PullAnswer& answer) const;
@@ -55,9 +56,9 @@ class ServerCore::Impl {
 
   Result<ServerValues*> Configured() const;
   Result<ServerValues*> Ready() const;
-  // `message`: what `push` points into; null where nobody keeps it.
-  Result<Pushed> PushOnce(ps::Push push, const SharedMessage& message, bool dense_is_finite);
-  Change Plan(ServerValues& values, const ps::Push& push, const SharedMessage& message)
+  // `message`: what `push` was decoded from; none where nobody keeps it.
+  Result<Pushed> PushOnce(ps::Push push, const KeptMessage& message, bool dense_is_finite);
+  Change Plan(ServerValues& values, const ps::Push& push, const KeptMessage& message)
       PACELINE_REQUIRES(writer_);
   Status Apply(ServerValues& values, const ps::Push& push, const Change& change)
       PACELINE_REQUIRES(writer_);
@@ -88,7 +89,8 @@ class ServerCore::Impl {
   void Adopt(ServerState state) PACELINE_REQUIRES(writer_);
   // Returns the record's number; 0 without a log.
   Result<std::uint64_t> Log(ChangeType type, std::span<const std::byte> payload,
-                            const SharedMessage& owner = nullptr) PACELINE_REQUIRES(writer_);
+                            const std::shared_ptr<const void>& owner = nullptr)
+      PACELINE_REQUIRES(writer_);
   std::uint64_t LastRecord() const PACELINE_REQUIRES(writer_) {
     return log_ == nullptr ? 0 : log_->last_record();
   }

@@ -90,7 +90,14 @@ void TreeAdder::Add(std::span<const std::span<const float>> leaves, std::span<fl
   }
 }
 
-void SyncRounds::Add(std::uint64_t batch, std::uint64_t trainer, SharedMessage message) {
+PushSum SumOfOne(const Push& push) {
+  PushSum sum;
+  sum.push = push;
+  if (!push.dense.empty()) sum.dense.push_back(push.dense);
+  return sum;
+}
+
+void SyncRounds::Add(std::uint64_t batch, std::uint64_t trainer, KeptMessage message) {
   const bool is_new = rounds_[batch].emplace(trainer, std::move(message)).second;
   PACELINE_CHECK(is_new, "each push of a round comes once");
 }
@@ -107,7 +114,7 @@ PushSum SyncRounds::Sum(std::uint64_t batch) const {
   std::vector<Push> pushes;
   pushes.reserve(found->second.size());
   for (const auto& [trainer, message] : found->second) {
-    auto push = DecodePush(AsBytes(*message));
+    auto push = DecodePush(message.bytes);
     PACELINE_CHECK(push.ok(), "was checked when it came");
     pushes.push_back(std::move(*push));
   }
@@ -134,14 +141,14 @@ std::size_t SyncRounds::pushes() const {
 std::size_t SyncRounds::bytes() const {
   std::size_t bytes = 0;
   for (const auto& [batch, round] : rounds_) {
-    for (const auto& [trainer, message] : round) bytes += AsBytes(*message).size();
+    for (const auto& [trainer, message] : round) bytes += message.bytes.size();
   }
   return bytes;
 }
 
 Status SyncRounds::ForEach(const Visitor& visit) const {
   for (const auto& [batch, round] : rounds_) {
-    for (const auto& [trainer, message] : round) PACELINE_TRY(visit(AsBytes(*message)));
+    for (const auto& [trainer, message] : round) PACELINE_TRY(visit(message.bytes));
   }
   return {};
 }

@@ -20,6 +20,8 @@ struct PushSum {
   // Dense floats that are still to be added in this order, of messages of a round.
   std::vector<std::span<const float>> dense;
 };
+// Of one push alone, which keeps the memory.
+PushSum SumOfOne(const Push& push);
 
 // Adds `leaves`, all as long as `sum`, in the order of the fixed tree over them. At least one.
 class TreeAdder {
@@ -35,7 +37,7 @@ class TreeAdder {
 class SyncRounds {
  public:
   // `message` is one that DecodePush takes, of a batch and trainer that it has not got.
-  void Add(std::uint64_t batch, std::uint64_t trainer, SharedMessage message);
+  void Add(std::uint64_t batch, std::uint64_t trainer, KeptMessage message);
 
   bool Has(std::uint64_t batch, std::uint64_t trainer) const;
 
@@ -53,8 +55,8 @@ class SyncRounds {
   Status ForEach(const Visitor& visit) const;
 
  private:
-  using Round = std::map<std::uint64_t, SharedMessage>;  // by trainer
-  std::map<std::uint64_t, Round> rounds_;                // by batch
+  using Round = std::map<std::uint64_t, KeptMessage>;  // by trainer
+  std::map<std::uint64_t, Round> rounds_;              // by batch
 };
 
 }  // namespace paceline::ps
