@@ -16,13 +16,12 @@ namespace paceline::ps {
 namespace {
 
 constexpr std::string_view kMagic = "PACEWAL\n";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 static_assert(kMagic.size() + sizeof(kVersion) + sizeof(std::uint64_t) == kSegmentHeaderBytes);
 
 constexpr std::size_t kFieldBytes = kRecordHeadBytes;
-// A search behind damage costs a checksum at each place that could be a record; beyond this it is
-// taken for damage that nothing explains: better refused than lost.
-constexpr std::size_t kSearchBytes = std::size_t{256} << 20;
+// Of records that are not the caller's: everything before byte `step` is durable.
+constexpr std::uint8_t kMarkType = 255;
 
 // Reads a file from front to back through one buffer.
 class Window {
@@ -89,32 +88,35 @@ Result<std::optional<std::span<const std::byte>>> RecordAt(Window& window, std::
   return whole ? Found(record) : Found();
 }
 
-LogRecord Parse(std::span<const std::byte> record) {
-  return {.type = static_cast<std::uint8_t>(record[4]),
-          .generation = wire::LoadU64(record.data() + 5),
-          .step = wire::LoadU64(record.data() + 13),
-          .payload = record.subspan(kFieldBytes, record.size() - kRecordOverhead)};
+LogRecord ParseFields(std::span<const std::byte> fields) {
+  return {.type = static_cast<std::uint8_t>(fields[4]),
+          .generation = wire::LoadU64(fields.data() + 5),
+          .step = wire::LoadU64(fields.data() + 13),
+          .payload = {}};
 }
 
-// No whole record lies behind the bad one at `bad`.
-Status CheckTail(Window& window, std::uint64_t bad, const std::string& path) {
-  std::size_t cost = 0;
+LogRecord Parse(std::span<const std::byte> record) {
+  LogRecord parsed = ParseFields(record);
+  parsed.payload = record.subspan(kFieldBytes, record.size() - kRecordOverhead);
+  return parsed;
+}
+
+bool IsMark(const LogRecord& record) { return record.type == kMarkType; }
+
+// Nothing behind the bad record at `bad` says that it was durable. What follows the last mark was
+// never told durable; of that any part may be missing, since disks write in the order they like.
+Status CheckNeverDurable(Window& window, std::uint64_t bad, const std::string& path) {
   for (std::uint64_t at = bad + 1; at + kRecordOverhead <= window.size(); ++at) {
     PACELINE_ASSIGN(const auto fields, window.At(at, kFieldBytes));
-    const std::size_t payload = wire::LoadU32(fields.data());
-    if (payload > kMaxRecordPayload || payload + kRecordOverhead > window.size() - at) continue;
-    cost += payload;
-    bool found = cost > kSearchBytes;
-    if (!found) {
-      PACELINE_ASSIGN(const auto record, RecordAt(window, at));
-      found = record.has_value();
-    }
-    if (found) {
-      return Status::Error(
-          Code::kBadCheckpoint,
-          fmt::format("{}:{}: damaged: a bad record, and another one behind it at {}", path, bad,
-                      at));
-    }
+    const LogRecord seeming = ParseFields(fields);
+    const bool may_be_mark = wire::LoadU32(fields.data()) == 0 && IsMark(seeming);
+    if (!may_be_mark || seeming.step <= bad || seeming.step > at) continue;
+    PACELINE_ASSIGN(const auto mark, RecordAt(window, at));
+    if (!mark) continue;
+    return Status::Error(
+        Code::kBadCheckpoint,
+        fmt::format("{}:{}: damaged: a bad record that was durable, by what is written at {}", path,
+                    bad, at));
   }
   return {};
 }
@@ -155,6 +157,12 @@ void EncodeRecord(const LogRecord& record, std::vector<std::byte>& bytes) {
   bytes.insert(bytes.end(), end.begin(), end.end());
 }
 
+std::vector<std::byte> EncodeMark(std::uint64_t durable_bytes) {
+  std::vector<std::byte> mark;
+  EncodeRecord({.type = kMarkType, .generation = 0, .step = durable_bytes, .payload = {}}, mark);
+  return mark;
+}
+
 Result<SegmentContent> ReadSegment(disk::FileSystem& fs, const std::string& path,
                                    std::uint64_t segment, const RecordVisitor& visit) {
   PACELINE_ASSIGN(const std::uint64_t size, fs.Size(path));
@@ -164,11 +172,13 @@ Result<SegmentContent> ReadSegment(disk::FileSystem& fs, const std::string& path
   while (content.whole_bytes < size) {
     PACELINE_ASSIGN(const auto record, RecordAt(window, content.whole_bytes));
     if (!record) break;
-    PACELINE_TRY(visit(Parse(*record)));
-    content.records += 1;
+    const LogRecord parsed = Parse(*record);
     content.whole_bytes += record->size();
+    if (IsMark(parsed)) continue;
+    PACELINE_TRY(visit(parsed));
+    content.records += 1;
   }
-  if (content.torn()) PACELINE_TRY(CheckTail(window, content.whole_bytes, path));
+  if (content.torn()) PACELINE_TRY(CheckNeverDurable(window, content.whole_bytes, path));
   return content;
 }
 

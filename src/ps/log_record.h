@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxRecordPayload = std::size_t{64} << 20;
 
 // One change of a server's state. What `type` and the payload mean is the server's business.
 struct LogRecord {
-  std::uint8_t type = 0;
+  std::uint8_t type = 0;  // below 255
   std::uint64_t generation = 0;
   std::uint64_t step = 0;
   std::span<const std::byte> payload;  // at most kMaxRecordPayload
@@ -37,6 +37,9 @@ void EncodeRecordHead(const LogRecord& record, std::vector<std::byte>& bytes);
 std::array<std::byte, sizeof(std::uint32_t)> EncodeRecordEnd(std::span<const std::byte> head,
                                                              std::span<const std::byte> payload);
 
+// A record that says how much of the segment is durable, for ReadSegment().
+std::vector<std::byte> EncodeMark(std::uint64_t durable_bytes);
+
 // What a segment holds.
 struct SegmentContent {
   std::uint64_t records = 0;
@@ -46,9 +49,9 @@ struct SegmentContent {
   bool torn() const { return whole_bytes < file_bytes; }
 };
 
-// Gives every whole record to `visit`, in order, and stops at its first error. The end of the file
-// may be cut off or damaged, because it may have been in the making; when a whole record follows
-// the damage, nothing explains it: kBadCheckpoint with file and offset. kBadData: not a segment, or
+// Gives every whole record to `visit`, in order, and stops at its first error. What no mark calls
+// durable may be cut off or damaged, because it may have been in the making; damage before that
+// nothing explains: kBadCheckpoint with file and offset. kBadData: not a segment, or
 // another one than `segment`; kMismatch: of another version.
 using RecordVisitor = std::function<Status(const LogRecord&)>;
 Result<SegmentContent> ReadSegment(disk::FileSystem& fs, const std::string& path,

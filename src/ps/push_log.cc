@@ -260,7 +260,12 @@ Status PushLog::Write(std::span<const Part> parts) {
 
 Status PushLog::MakeDurable(bool next_segment) {
   PACELINE_TRY(file_->Sync());
-  if (!next_segment && file_bytes_ < options_.segment_bytes) return {};
+  if (!next_segment && file_bytes_ < options_.segment_bytes) {
+    // Before anybody is told: what lies behind it may be cut off by a crash, what is told may not.
+    const auto mark = EncodeMark(file_bytes_);
+    file_bytes_ += mark.size();
+    return file_->Append(mark);
+  }
   std::uint64_t segment = 0;
   {
     const MutexLock lock(mutex_);

@@ -47,8 +47,9 @@ class PushLogTest : public ::testing::Test {
     return {.type = 3, .generation = 9, .step = step, .payload = wire::AsBytes(text)};
   }
 
-  // A log of three records in segment 1.
+  // A log of three records in segment 1, made durable together, and the mark that says so.
   void WriteThree() {
+    options_.group = 1h;  // the end of the log is the end of the group
     auto log = Open();
     ASSERT_THAT(log, IsOk());
     for (const char* text : {"one", "two", "three"}) {
@@ -122,34 +123,58 @@ TEST_F(PushLogTest, WhoeverWaitsIsToldOnce) {
 
 TEST_F(PushLogTest, ATailThatWasCutAnywhereIsSetAside) {
   WriteThree();
-  const std::size_t whole = Bytes(1), last = kRecordOverhead + 5;
-  for (std::size_t cut = 1; cut < last; ++cut) {
+  const std::size_t whole = Bytes(1), mark = kRecordOverhead, last = kRecordOverhead + 5;
+  for (std::size_t cut = 1; cut < mark + last; ++cut) {
     std::filesystem::remove_all(dir_.path());
     std::filesystem::create_directory(dir_.path());
     WriteThree();
     std::filesystem::remove(Path(2));  // as if the server had died in segment 1
     std::filesystem::resize_file(Path(1), whole - cut);
+    const std::size_t torn = cut <= mark ? mark - cut : mark + last - cut;
+    const std::size_t records = cut <= mark ? 3 : 2;
     ASSERT_THAT(Open(), IsOk()) << cut;
-    EXPECT_THAT(read_, ElementsAre("3:9:1:one", "3:9:1:two")) << cut;
-    EXPECT_EQ(recovery_.torn_bytes, last - cut);
-    EXPECT_EQ(std::filesystem::file_size(Path(1) + ".broken"), last - cut);
+    EXPECT_EQ(read_.size(), records) << cut;
+    EXPECT_EQ(recovery_.torn_bytes, torn);
+    if (torn > 0) {
+      EXPECT_EQ(std::filesystem::file_size(Path(1) + ".broken"), torn);
+    }
     ASSERT_THAT(Open(), IsOk()) << cut;  // it was repaired
     EXPECT_EQ(recovery_.torn_bytes, 0U);
-    EXPECT_EQ(read_.size(), 2U);
+    EXPECT_EQ(read_.size(), records);
   }
 }
 
-TEST_F(PushLogTest, DamageBeforeAWholeRecordIsRefusedByPlace) {
+TEST_F(PushLogTest, DamageOfWhatWasDurableIsRefusedByPlace) {
   WriteThree();
-  const std::size_t second = kSegmentHeaderBytes + kRecordOverhead + 3;
-  for (std::size_t offset = second; offset < second + kRecordOverhead + 3; ++offset) {
-    Flip(1, offset);
-    EXPECT_THAT(Open(),
-                StatusIs(Code::kBadCheckpoint, HasSubstr(fmt::format("{}:{}", Path(1), second))))
-        << offset;
-    Flip(1, offset);
+  std::size_t begin = kSegmentHeaderBytes;
+  for (const std::size_t text : {3U, 3U, 5U}) {
+    const std::size_t end = begin + kRecordOverhead + text;
+    for (std::size_t offset = begin; offset < end; ++offset) {
+      Flip(1, offset);
+      EXPECT_THAT(Open(),
+                  StatusIs(Code::kBadCheckpoint, HasSubstr(fmt::format("{}:{}:", Path(1), begin))))
+          << offset;
+      Flip(1, offset);
+    }
+    begin = end;
   }
   ASSERT_THAT(Open(), IsOk());
+  EXPECT_EQ(read_.size(), 3U);
+}
+
+// A group that was being written when the machine died: its end may be there without its beginning.
+TEST_F(PushLogTest, WhatWasNeverDurableMayBeMissingAnywhere) {
+  WriteThree();
+  std::vector<std::byte> group(4096);  // of which the disk had written nothing
+  // Numbers that look like lengths of records, as those of gradients do.
+  for (std::size_t i = 0; i < 100'000; ++i) group.push_back(static_cast<std::byte>(i % 3 == 0));
+  EncodeRecord(Record(2, "whole"), group);
+  std::ofstream(Path(1), std::ios::app | std::ios::binary)
+      .write(reinterpret_cast<const char*>(group.data()),
+             static_cast<std::streamsize>(group.size()));
+  ASSERT_THAT(Open(), IsOk());
+  EXPECT_THAT(read_, ElementsAre("3:9:1:one", "3:9:1:two", "3:9:1:three"));
+  EXPECT_EQ(recovery_.torn_bytes, group.size());
 }
 
 TEST_F(PushLogTest, ATornSegmentThatIsNotTheLastIsRefused) {

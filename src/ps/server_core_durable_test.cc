@@ -9,6 +9,7 @@
 
 #include "disk/faulty_file_system.h"
 #include "ps/core_test_util.h"
+#include "ps/log_record.h"
 #include "testing/seed.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
@@ -186,7 +187,7 @@ TEST_F(DurableCoreTest, ATornTailIsCutAndDamageInTheMiddleIsRefused) {
   }
   const std::string log = Files("wal-").front();
   const std::string whole = testing::ReadFile(log);
-  testing::WriteFile(log, whole.substr(0, whole.size() - 5));
+  testing::WriteFile(log, whole.substr(0, whole.size() - kRecordOverhead - 5));  // and the mark
   {
     TestServers servers(1, Options(fs_));
     EXPECT_GT(servers[0].recovery().torn_bytes, 0U);

@@ -209,7 +209,7 @@ Status ReadSnapshot(disk::FileSystem& fs, const std::string& folder, std::uint64
   }
   if (content->torn() || !reader.ended()) {
     return DamagedSnapshot(
-        fmt::format("{}:{}: damaged: its end is missing", path, content->whole_bytes));
+        fmt::format("{}:{}: damaged, or its end is missing", path, content->whole_bytes));
   }
   return {};
 }
