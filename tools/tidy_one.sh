@@ -11,9 +11,32 @@ for ((i = 1; i < $#; ++i)); do
     -c) source=${!next} ;;
   esac
 done
+
+# The standard headers, parsed once: a header of ours alone takes a third of the time with them.
+precompiled=$PWD/std_headers.pch
+precompile() {
+  local headers flags=() i
+  headers=$(dirname "${BASH_SOURCE[0]}")/std_headers.h
+  for ((i = 2; i <= $#; ++i)); do
+    case ${!i} in
+      -o | -c | -x | -M[TF]) ((++i)) ;;  # of the one source
+      -MD) ;;
+      *) flags+=("${!i}") ;;
+    esac
+  done
+  exec 8> "$precompiled.lock"
+  flock 8
+  [[ $precompiled -nt $headers && $precompiled -nt $1 ]] ||
+    "$1" "${flags[@]}" -x c++-header "$headers" -o "$precompiled"
+  exec 8>&-
+}
+
 case $source in
   */src/testing/*) ;;  # reading gmock's headers takes clang-tidy 20 s
-  *_verify_interface_header_sets/*) "$@" -fsyntax-only ;;
+  *_verify_interface_header_sets/*) 
+    precompile "$@"
+    "$@" -fsyntax-only -include-pch "$precompiled"
+    ;;
   *)
     "$@" -E -o /dev/null  # writes the file of dependencies, so that only what changed is analysed again
     clang-tidy-14 --quiet --extra-arg=-Xclang --extra-arg=-analyzer-config \
