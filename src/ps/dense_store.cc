@@ -121,7 +121,9 @@ void DenseStore::ApplySum(std::span<const std::span<const float>> gradients, flo
         adder.Add(parts, std::span(sum).first(piece.count));
         gradient = std::span(sum).first(piece.count);
       }
-      std::ranges::copy(values, before.subspan(piece.begin, piece.count).begin());
+      if (!before.empty()) {
+        std::ranges::copy(values, before.subspan(piece.begin, piece.count).begin());
+      }
       if (IsParameter(piece.range->kind)) {
         StepPiece(piece, gradient, learning_rate, step, planes);
       } else {

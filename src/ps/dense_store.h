@@ -45,7 +45,7 @@ class DenseStore {
   void ReadAndKeep(std::uint64_t trainer, DenseOrder order, std::span<float> out);
 
   // One step of the optimiser with the sum of all trainers' gradients, added as TreeAdder does.
-  // Statistics become the sum. `before` gets the values of before.
+  // Statistics become the sum. `before`, if it is not empty, gets the values of before.
   void ApplySum(std::span<const std::span<const float>> gradients, float learning_rate,
                 std::span<float> before);
   // The gradient of one of so many trainers. Statistics move by one part in `trainers` towards what

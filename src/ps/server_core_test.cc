@@ -414,14 +414,16 @@ TEST(ServerCore, StalenessCountsPushesInBetween) {
 // It died between its pushes to two servers; this one has its push and all others.
 TEST(ServerCore, ATrainerThatRepeatsARoundGetsWhatItHadThen) {
   const JobSpec spec = SelectiveJob(Apply::kTogether, 2);
-  TestServers servers(1, {});
+  TestServers servers(2, {});
   servers.Begin(spec);
   CounterRng rng(testing::TestSeed(), Purpose::kTest, 70, 0);
-  std::vector<std::int64_t> ids(kTestIds);
-  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<std::int64_t> ids;
+  for (std::int64_t id = 0; id < kTestIds; ++id) {
+    if (algo::ServerOf(id, 2) == 0) ids.push_back(id);
+  }
   const auto pull = [&](std::uint64_t round) {
     const std::size_t floats = ids.size() * spec.tables[1].options.dim;
-    std::vector<float> values(floats + spec.DenseFloats());
+    std::vector<float> values(floats + servers[0].StatusNow().dense_floats);
     const std::span<float> all(values);
     EXPECT_THAT(servers[0].Pull({.min_version = round,
                                  .rows = {{1, ids, all.first(floats)}},

@@ -65,9 +65,9 @@ class ServerValues {
   // back. Fills the rows that `pulls`, which were prepared, wait for; of pulls and pushes for which
   // FillsPulls() is true.
   Status Apply(std::uint64_t round, const Push& push, std::span<const WaitingPull> pulls = {});
-  // The same of a round, when the job's trainers are applied together. Remembers what it changes: a
-  // trainer that dies between its pushes to two servers has to repeat that round with what it had
-  // then, although one of them has all pushes and is further.
+  // The same of a round, when the job's trainers are applied together. One of several servers
+  // remembers what it changes: a trainer that dies between its pushes to two of them has to repeat
+  // that round with what it had then, although one has all pushes and is further.
   Status ApplyRound(std::uint64_t round, const PushSum& sum,
                     std::span<const WaitingPull> pulls = {});
   // Whether what rows are after this push is known before its round has ended.
@@ -135,6 +135,7 @@ class ServerValues {
     std::vector<OldRows> tables;
     std::vector<float> dense;
   };
+  std::optional<OldValues> OldValuesOf(std::uint64_t round, const PushSum& sum);
   // What a push does to the rows of one table.
   struct RowChange {
     const TablePart& part;

@@ -111,8 +111,10 @@ Status ServerValues::Apply(std::uint64_t round, const Push& push,
   return Evict(round, [](std::size_t, const TableRow&) {});
 }
 
-Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum,
-                                std::span<const WaitingPull> pulls) {
+// Memory for what a round changes; none where nobody repeats one.
+std::optional<ServerValues::OldValues> ServerValues::OldValuesOf(std::uint64_t round,
+                                                                 const PushSum& sum) {
+  if (options_.servers == 1) return std::nullopt;
   OldValues old;
   {
     const MutexLock lock(before_mutex_);
@@ -122,14 +124,22 @@ Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum,
   old.round = round;
   old.tables.resize(tables_.size());
   for (OldRows& rows : old.tables) rows.Clear();
-  SetTicks(round);
   old.dense.resize(sum.dense.empty() ? 0 : dense_.floats());
-  PACELINE_TRY(ApplyGradients(sum.push, &old, pulls, [&] {
-    if (!sum.dense.empty()) dense_.ApplySum(sum.dense, sum.push.learning_rate, old.dense);
+  return old;
+}
+
+Status ServerValues::ApplyRound(std::uint64_t round, const PushSum& sum,
+                                std::span<const WaitingPull> pulls) {
+  std::optional<OldValues> old = OldValuesOf(round, sum);
+  SetTicks(round);
+  PACELINE_TRY(ApplyGradients(sum.push, old ? &*old : nullptr, pulls, [&] {
+    if (sum.dense.empty()) return;
+    dense_.ApplySum(sum.dense, sum.push.learning_rate,
+                    old ? std::span(old->dense) : std::span<float>());
   }));
   // Who repeats this round needs also the rows that end with it.
   PACELINE_TRY(Evict(round, [&](std::size_t table, const TableRow& row) {
-    old.tables[table].Add(row.id, row.values);
+    if (old) old->tables[table].Add(row.id, row.values);
   }));
   const MutexLock lock(before_mutex_);
   before_ = std::move(old);
