@@ -94,20 +94,26 @@ Result<IperfPeer> IperfPeer::Start() {
                   Subprocess::Start({.argv = {"sh", "-c", kRunClients, std::to_string(port)},
                                      .pipe_stdin = true}));
   IperfPeer peer(std::move(*server), std::move(clients));
-  // It says nothing when it listens: the first client that reaches it ends the waiting.
+  PACELINE_TRY(peer.BytesPerSecond(Pacing::kOfSystem).status());
+  return peer;
+}
+
+// Its server says neither when it listens nor when it is done with the client before: whoever comes
+// too early is refused and comes again.
+Result<double> IperfPeer::BytesPerSecond(Pacing pacing) {
   const Instant deadline = SystemClock().Now() + kPeerReady;
   for (;;) {
-    const auto speed = peer.BytesPerSecond(Pacing::kOfSystem);
-    if (speed.ok()) return peer;
-    const auto ended = peer.server_.Wait(kLookAtPeer);
+    auto speed = RunClient(pacing);
+    if (speed.ok()) return speed;
+    const auto ended = server_.Wait(kLookAtPeer);
     if (ended.ok() && ended->code == kNotInstalled) {
       return Status::Error(Code::kNotFound, "iperf3 is not installed");
     }
-    if (ended.ok() || SystemClock().Now() >= deadline) return speed.status();
+    if (ended.ok() || SystemClock().Now() >= deadline) return speed.status().Wrap("iperf3");
   }
 }
 
-Result<double> IperfPeer::BytesPerSecond(Pacing pacing) {
+Result<double> IperfPeer::RunClient(Pacing pacing) {
   PACELINE_TRY(clients_.WriteLine(pacing == Pacing::kNone ? "--congestion reno" : ""));
   std::string text;
   for (;;) {
@@ -118,7 +124,7 @@ Result<double> IperfPeer::BytesPerSecond(Pacing pacing) {
   PACELINE_ASSIGN(JsonReader answer, JsonReader::Parse(text));
   const double bits = answer.Object("end").Object("sum_received").Number("bits_per_second");
   PACELINE_TRY(answer.status());
-  if (bits <= 0) return Status::Error(Code::kUnavailable, "iperf3 has moved nothing");
+  if (bits <= 0) return Status::Error(Code::kUnavailable, "it has moved nothing");
   return bits / 8;
 }
 

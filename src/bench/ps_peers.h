@@ -45,6 +45,8 @@ class IperfPeer {
  private:
   IperfPeer(Subprocess server, Subprocess clients)
       : server_(std::move(server)), clients_(std::move(clients)) {}
+  // Once; it may be refused.
+  Result<double> RunClient(Pacing pacing);
 
   Subprocess server_, clients_;
 };
