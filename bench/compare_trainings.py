@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = ("auc", "accuracy", "pair_ratio")
 PUSH_AND_PULL = ("wait", "reduce", "apply")
-WARM_UP = 15  # steps of a training that --by-step leaves out
+WARM_UP = 15  # steps of a training that --turns leaves out
 
 
 class Training:
@@ -33,8 +33,11 @@ class Training:
     def __init__(self, program, arguments, run):
         self.run = run
         self.command = [program, "train", *arguments, "--run", str(run), "--quiet", "--json"]
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
+        try:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True)
+        except OSError as error:
+            sys.exit(f"{program}: {error.strerror}")
 
     def signal_all(self, number):
         """To the process and everything below it."""
@@ -68,34 +71,36 @@ class Training:
 def take_turns(trainings, seconds):
     """Until all have ended, one of them runs at a time and the others stand still."""
     running = list(trainings)
-    try:
-        for training in running:
-            training.signal_all(signal.SIGSTOP)
-        while running:
-            for training in list(running):
-                training.signal_all(signal.SIGCONT)
-                try:
-                    training.process.wait(seconds)
-                    running.remove(training)
-                except subprocess.TimeoutExpired:
-                    training.signal_all(signal.SIGSTOP)
-    finally:
-        for training in running:
-            training.signal_all(signal.SIGKILL)
+    for training in running:
+        training.signal_all(signal.SIGSTOP)
+    while running:
+        for training in list(running):
+            training.signal_all(signal.SIGCONT)
+            try:
+                training.process.wait(seconds)
+                running.remove(training)
+            except subprocess.TimeoutExpired:
+                training.signal_all(signal.SIGSTOP)
 
 
 def one_round(variants, seconds):
     """Results by name, of (name, program, arguments). `seconds` 0: one after the other."""
+    trainings, results = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        trainings, results = {}, {}
-        for name, program, arguments in variants:
-            trainings[name] = Training(program, arguments, Path(folder) / str(len(trainings)))
-            if seconds == 0:
-                results[name] = trainings[name].result()
-        if seconds > 0:
-            take_turns(trainings.values(), seconds)
-            results = {name: training.result() for name, training in trainings.items()}
-        return results
+        try:
+            for name, program, arguments in variants:
+                trainings[name] = Training(program, arguments, Path(folder) / str(len(trainings)))
+                if seconds == 0:
+                    results[name] = trainings[name].result()
+            if seconds > 0:
+                take_turns(trainings.values(), seconds)
+                results = {name: training.result() for name, training in trainings.items()}
+            return results
+        finally:  # whatever happened, nothing is left that stands still
+            for training in trainings.values():
+                if training.process.poll() is None:
+                    training.signal_all(signal.SIGKILL)
+                    training.process.wait()
 
 
 def median_ms(result, phases=None):
@@ -167,4 +172,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
