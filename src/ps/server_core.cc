@@ -106,7 +106,7 @@ Result<ServerCore::Pushed> ServerCore::Impl::PushKept(const SharedMessage& messa
 
 Result<ServerCore::Pushed> ServerCore::Impl::Push(const ps::Push& push, bool dense_is_finite) {
   PACELINE_ASSIGN(const ServerValues* const values, Ready());
-  if (!Logs() && values->spec().apply == Apply::kAtOnce) {
+  if (!Logs() && !values->spec().WaitsForOthers()) {
     return PushOnce(push, {}, dense_is_finite);
   }
   return PushKept(std::make_shared<const MessageBytes>(EncodePush(push)), dense_is_finite);
