@@ -40,11 +40,13 @@ int RunPsPerf(const std::vector<std::string>& raw) {
   app.add_option("--pulls", config.small_pulls, "Pulls of one row in a round, for the latency");
   app.add_option("--rounds", config.rounds, "Measured rounds, after one to warm up");
   app.add_option("--wal", config.wal, "Of the servers: off, group or always");
+  app.add_option("--peers", config.peers, "Peers to run beside; 'none' for none")->delimiter(',');
   app.add_flag("--json", json, "Print the results as one JSON object");
   if (const auto exit = ParseArguments(app, raw)) return *exit;
   const auto bytes = bench::ParseSize(dense);
   if (!bytes.ok()) return Fail(kPerfPsCommand, bytes.status());
   config.dense_bytes = *bytes;
+  if (config.peers == std::vector<std::string>{"none"}) config.peers.clear();
 
   bench::PsPerfResults results{.provenance = MakeProvenance(kPerfPsCommand, raw),
                                .machine = job::ReadMachine(),

@@ -1,5 +1,6 @@
 #include "bench/ps_perf.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
@@ -205,6 +206,12 @@ struct Peers {
   std::optional<IperfPeer> iperf;
 };
 
+constexpr char kGrpcPeer[] = "grpc", kIperfPeer[] = "iperf3";
+
+bool IsAsked(const PsPerfConfig& config, const char* peer) {
+  return std::ranges::find(config.peers, peer) != config.peers.end();
+}
+
 template <typename Peer>
 Status Adopt(Result<Peer> started, const std::string& name, std::optional<Peer>& peer,
              std::vector<std::string>& skipped) {
@@ -341,6 +348,9 @@ Status Validate(const PsPerfConfig& config) {
   if (config.ids < 1 || config.ids > config.rows) return wrong("--ids is 1 to --rows");
   if (config.rounds < 1 || config.small_pulls < 1)
     return wrong("--rounds and --pulls are 1 or more");
+  for (const std::string& peer : config.peers) {
+    if (peer != kGrpcPeer && peer != kIperfPeer) return wrong("--peers are grpc and iperf3");
+  }
   return {};
 }
 
@@ -356,9 +366,13 @@ Status RunPsPerf(const PsPerfPrograms& programs, const Progress& progress,
   }
   PACELINE_ASSIGN(MoveBounds bounds, MoveBounds::Make(config.dense_bytes));
   Peers peers;
-  PACELINE_TRY(Adopt(GrpcPeer::Start(programs.grpc_unary, config.dense_bytes), "gRPC", peers.grpc,
-                     results.skipped));
-  PACELINE_TRY(Adopt(IperfPeer::Start(), "iperf3", peers.iperf, results.skipped));
+  if (IsAsked(config, kGrpcPeer)) {
+    PACELINE_TRY(Adopt(GrpcPeer::Start(programs.grpc_unary, config.dense_bytes), "gRPC", peers.grpc,
+                       results.skipped));
+  }
+  if (IsAsked(config, kIperfPeer)) {
+    PACELINE_TRY(Adopt(IperfPeer::Start(), "iperf3", peers.iperf, results.skipped));
+  }
   PsPerf perf(config, trainers, bounds, peers);
   PACELINE_TRY(perf.Round(0, stop));  // touches all memory and makes all rows
   perf.ForgetWhatWasMeasured();

@@ -23,6 +23,7 @@ struct PsPerfConfig {
   int small_pulls = 200;  // of a round, for the latency
   int rounds = 9;
   std::string wal = "off";  // of the servers: group and always measure the disk too
+  std::vector<std::string> peers{"grpc", "iperf3"};  // to run beside, where they are installed
 };
 // kInvalidArgument names what cannot work.
 Status Validate(const PsPerfConfig& config);

@@ -125,7 +125,8 @@ SortedJson ConfigJson(const PsPerfConfig& config) {
           {"ids", config.ids},
           {"pulls", config.small_pulls},
           {"rounds", config.rounds},
-          {"wal", config.wal}};
+          {"wal", config.wal},
+          {"peers", config.peers}};
 }
 
 SortedJson MeasureJson(const PsPerfResults& results, const PsMeasure& measure) {

@@ -58,14 +58,13 @@ class GrowingTable {
     return table;
   }
 
+  // Only a push makes a row.
   Status GrowTo(std::int64_t rows) {
     std::vector<std::int64_t> ids;
-    std::vector<float> out;
     while (rows_ < rows) {
       ids.resize(std::min(kMadeAtOnce, static_cast<std::size_t>(rows - rows_)));
       std::iota(ids.begin(), ids.end(), rows_);
-      out.resize(ids.size() * static_cast<std::size_t>(config_.dim));
-      PACELINE_TRY(core_->Pull({.rows = {{0, ids, out}}}, nullptr).status());
+      PACELINE_TRY(PushTo(ids).status());
       rows_ += static_cast<std::int64_t>(ids.size());
     }
     return {};
@@ -80,16 +79,7 @@ class GrowingTable {
     for (std::size_t i = 0; i < count; ++i) {
       ids[i] = static_cast<std::int64_t>(i) * part + rng.Below(part);
     }
-    const std::vector<float> gradients(count * static_cast<std::size_t>(config_.dim), 0.01F);
-    ps::Push push{.batch = batch_++, .learning_rate = 0.1F};
-    push.tables.push_back({.table = 0,
-                           .dim = static_cast<std::uint32_t>(config_.dim),
-                           .ids = ids,
-                           .values = gradients});
-    const ps::MessageBytes message = ps::EncodePush(push);
-    const Instant start = SystemClock().Now();
-    PACELINE_TRY(core_->Push(ps::AsBytes(message)).status());
-    return ElapsedSince(start);
+    return PushTo(ids);
   }
 
   Status Measure(TablePoint& point) {
@@ -129,6 +119,19 @@ class GrowingTable {
   }
 
  private:
+  Result<double> PushTo(const std::vector<std::int64_t>& ids) {
+    const std::vector<float> gradients(ids.size() * static_cast<std::size_t>(config_.dim), 0.01F);
+    ps::Push push{.batch = batch_++, .learning_rate = 0.1F};
+    push.tables.push_back({.table = 0,
+                           .dim = static_cast<std::uint32_t>(config_.dim),
+                           .ids = ids,
+                           .values = gradients});
+    const ps::MessageBytes message = ps::EncodePush(push);
+    const Instant start = SystemClock().Now();
+    PACELINE_TRY(core_->Push(ps::AsBytes(message)).status());
+    return ElapsedSince(start);
+  }
+
   GrowingTable(const TablePerfConfig& config, std::string folder, ps::JobSpec job)
       : config_(config),
         folder_(std::move(folder)),
@@ -178,6 +181,7 @@ SortedJson PointJson(const TablePoint& point) {
   return {{"rows", point.rows},
           {"make_seconds", point.make_seconds},
           {"payload_bytes", point.payload_bytes},
+          {"value_bytes", point.value_bytes},
           {"table_bytes", point.table_bytes},
           {"resident_bytes", point.resident_bytes},
           {"push_anywhere", SummaryJson(point.push_anywhere)},
@@ -217,7 +221,9 @@ Status RunTablePerf(const Progress& progress, const std::stop_token& stop,
   PACELINE_ASSIGN(GrowingTable table, GrowingTable::Open(config, own.path().string()));
   for (const std::int64_t rows : config.rows) {
     if (stop.stop_requested()) return Status::Error(Code::kAborted, "stopped");
-    TablePoint point{.rows = rows, .payload_bytes = payload * rows};
+    TablePoint point{.rows = rows,
+                     .payload_bytes = payload * rows,
+                     .value_bytes = static_cast<std::int64_t>(sizeof(float)) * config.dim * rows};
     const Instant start = SystemClock().Now();
     PACELINE_TRY(table.GrowTo(rows));
     point.make_seconds = ElapsedSince(start);
@@ -255,15 +261,16 @@ std::string ToJson(const TablePerfResults& results, JsonStyle style) {
 }
 
 std::string TablePerfTable(const TablePerfResults& results) {
-  std::vector<std::vector<std::string>> rows{{"rows", "made, s", "table, MB", "resident, MB",
-                                              "of payload", "push, us", "push to the first, us",
-                                              "snapshot, s", "snapshot, MB", "load, s"}};
+  std::vector<std::vector<std::string>> rows{
+      {"rows", "made, s", "table, MB", "resident, MB", "of payload", "of values", "push, us",
+       "push to the first, us", "snapshot, s", "snapshot, MB", "load, s"}};
   for (const TablePoint& point : results.points) {
     const auto resident = static_cast<double>(point.resident_bytes);
     rows.push_back({std::to_string(point.rows), fmt::format("{:.1f}", point.make_seconds),
                     fmt::format("{:.0f}", static_cast<double>(point.table_bytes) * kMega),
                     fmt::format("{:.0f}", resident * kMega),
                     fmt::format("{:.2f}", resident / static_cast<double>(point.payload_bytes)),
+                    fmt::format("{:.2f}", resident / static_cast<double>(point.value_bytes)),
                     Microseconds(point.push_anywhere), Microseconds(point.push_same),
                     fmt::format("{:.1f}", point.snapshot_seconds),
                     fmt::format("{:.0f}", static_cast<double>(point.snapshot_bytes) * kMega),
@@ -272,7 +279,7 @@ std::string TablePerfTable(const TablePerfResults& results) {
   std::string text = AlignColumns(rows, "");
   text += fmt::format(
       "\n{} floats a row, {}; {} pushes of {} rows, medians ± MAD, in turns anywhere and to the "
-      "first {} rows\n",
+      "first {} rows; payload: id, values and what the optimiser remembers\n",
       results.config.dim, results.config.optimizer, results.config.pushes, results.config.ids,
       results.config.rows.front());
   for (const std::string& warning : MachineWarnings(results.machine)) {

@@ -30,6 +30,7 @@ struct TablePoint {
   std::int64_t rows = 0;
   double make_seconds = 0;          // the rows since the point before
   std::int64_t payload_bytes = 0;   // ids, values and what the optimiser remembers
+  std::int64_t value_bytes = 0;     // of that the values
   std::int64_t table_bytes = 0;     // as the server counts
   std::int64_t resident_bytes = 0;  // what the process has grown by
   Summary push_anywhere;            // seconds: ids from the whole table
