@@ -5,9 +5,10 @@
 #include <charconv>
 #include <limits>
 #include <span>
-#include <system_error>
 
 #include <fmt/format.h>
+
+#include "data/text_lines.h"
 
 namespace paceline::data {
 
@@ -82,20 +83,6 @@ std::string Printable(std::string text) {
   return text.size() <= 120 ? text : text.substr(0, 120) + "...";
 }
 
-Result<std::vector<std::filesystem::path>> ListFiles(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return std::vector{path};
-  std::vector<std::filesystem::path> files;
-  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (!entry->path().filename().string().starts_with('.')) files.push_back(entry->path());
-  }
-  if (error) return BadLine(fmt::format("{}: {}", path.string(), error.message()));
-  if (files.empty()) return BadLine(fmt::format("{}: no file in this folder", path.string()));
-  std::ranges::sort(files);
-  return files;
-}
-
 }  // namespace
 
 std::int64_t Python2Hash(std::string_view text) {
@@ -127,7 +114,7 @@ Status DecodeCriteo(std::string_view line, CtrSample& sample) {
 }
 
 Result<std::unique_ptr<Criteo>> Criteo::Open(const std::filesystem::path& path, BadRecord policy) {
-  PACELINE_ASSIGN(const std::vector<std::filesystem::path> files, ListFiles(path));
+  PACELINE_ASSIGN(const std::vector<std::filesystem::path> files, FilesAt(path));
   std::unique_ptr<Criteo> dataset(new Criteo());
   dataset->fingerprint_ = "criteo";
   for (const std::filesystem::path& file : files) {

@@ -45,11 +45,11 @@ Status ParseSimnetLine(std::string_view line, std::uint64_t dictionary, SimnetSa
   return {};
 }
 
-Result<std::unique_ptr<SimnetText>> SimnetText::Open(const std::filesystem::path& folder,
+Result<std::unique_ptr<SimnetText>> SimnetText::Open(const std::filesystem::path& path,
                                                      std::uint64_t dictionary) {
   std::unique_ptr<SimnetText> text(new SimnetText(dictionary));
   SimnetSample sample;
-  PACELINE_ASSIGN(text->lines_, TextLines::Open(folder, [&](std::string& line) {
+  PACELINE_ASSIGN(text->lines_, TextLines::Open(path, [&](std::string& line) {
                     return ParseSimnetLine(line, dictionary, sample);
                   }));
   return text;

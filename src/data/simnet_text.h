@@ -18,11 +18,12 @@ namespace paceline::data {
 //   17 4 1451593<TAB>4 99<TAB>12 8 3
 Status ParseSimnetLine(std::string_view line, std::uint64_t dictionary, SimnetSample& sample);
 
-// Samples in that format in the files of a folder. Immutable, thread-safe; owns the open files.
+// Samples in that format in a file or in those of a folder. Immutable, thread-safe; owns the open
+// files.
 class SimnetText final : public SimnetSource {
  public:
   // Every line is checked here, so that bad data is found before training.
-  static Result<std::unique_ptr<SimnetText>> Open(const std::filesystem::path& folder,
+  static Result<std::unique_ptr<SimnetText>> Open(const std::filesystem::path& path,
                                                   std::uint64_t dictionary);
 
   std::uint64_t size() const override { return lines_.size(); }

@@ -31,12 +31,12 @@ void CountWords(std::string& line, WordCounts& counts) {
 
 }  // namespace
 
-Result<std::unique_ptr<TextCorpus>> TextCorpus::Open(const std::filesystem::path& folder,
+Result<std::unique_ptr<TextCorpus>> TextCorpus::Open(const std::filesystem::path& path,
                                                      const TextCorpusOptions& options) {
   std::unique_ptr<TextCorpus> corpus(new TextCorpus());
   const bool count = options.vocabulary.empty();
   WordCounts counts;
-  PACELINE_ASSIGN(corpus->lines_, TextLines::Open(folder, [&](std::string& line) -> Status {
+  PACELINE_ASSIGN(corpus->lines_, TextLines::Open(path, [&](std::string& line) -> Status {
                     if (count) CountWords(line, counts);
                     return {};
                   }));

@@ -18,13 +18,13 @@ struct TextCorpusOptions {
   std::filesystem::path vocabulary;  // made by Vocabulary::Save; empty: counted while opening
 };
 
-// Plain text in the files of a folder, a sentence per line: the layout of the one-billion-word
-// benchmark (Chelba et al. 2013). A line without any word is a sentence without words. Immutable,
-// thread-safe; owns the open files.
+// Plain text in a file or in those of a folder, a sentence per line: the layout of the
+// one-billion-word benchmark (Chelba et al. 2013). A line without any word is a sentence without
+// words. Immutable, thread-safe; owns the open files.
 class TextCorpus final : public TextSource {
  public:
   // Reads everything once, so that bad data is found before training.
-  static Result<std::unique_ptr<TextCorpus>> Open(const std::filesystem::path& folder,
+  static Result<std::unique_ptr<TextCorpus>> Open(const std::filesystem::path& path,
                                                   const TextCorpusOptions& options);
 
   std::uint64_t sentences() const override { return lines_.size(); }

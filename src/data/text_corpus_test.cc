@@ -103,11 +103,21 @@ TEST(TextCorpus, LinesMayCrossTheEndOfABuffer) {
   for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(Words(**corpus, i).size(), 2U);
 }
 
+TEST(TextCorpus, AFileAloneIsRead) {
+  TempDir dir;
+  WriteFile(dir / "a", "one two\n");
+  WriteFile(dir / "b", "three\n");
+  const auto corpus = TextCorpus::Open(dir / "b", {.min_count = 0});
+  ASSERT_THAT(corpus, IsOk());
+  EXPECT_EQ((*corpus)->sentences(), 1U);
+  EXPECT_EQ((*corpus)->vocabulary().word(1), "three");
+}
+
 TEST(TextCorpus, NamesFileAndOffsetOfBadInput) {
   TempDir dir;
   EXPECT_THAT(TextCorpus::Open(dir.path() / "nowhere", {}),
               StatusIs(Code::kBadData, HasSubstr("nowhere")));
-  EXPECT_THAT(TextCorpus::Open(dir.path(), {}), StatusIs(Code::kBadData, HasSubstr("no line")));
+  EXPECT_THAT(TextCorpus::Open(dir.path(), {}), StatusIs(Code::kBadData, HasSubstr("no file")));
   WriteFile(dir / "shard", std::string("good line\nbad \0 line\n", 20));
   EXPECT_THAT(TextCorpus::Open(dir.path(), {}),
               StatusIs(Code::kBadData, HasSubstr("shard: byte offset 14: a byte 0")));

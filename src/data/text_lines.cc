@@ -65,11 +65,16 @@ Result<std::vector<std::filesystem::path>> FilesOf(const std::filesystem::path& 
   return paths;
 }
 
-Result<TextLines> TextLines::Open(const std::filesystem::path& folder, const Visit& visit) {
-  PACELINE_ASSIGN(const auto files, FilesOf(folder));
-  if (files.empty()) {
-    return Status::Error(Code::kBadData, fmt::format("{}: no line", folder.string()));
-  }
+Result<std::vector<std::filesystem::path>> FilesAt(const std::filesystem::path& path) {
+  std::error_code ignored;  // opening it will tell
+  if (!std::filesystem::is_directory(path, ignored)) return std::vector{path};
+  PACELINE_ASSIGN(auto files, FilesOf(path));
+  if (!files.empty()) return files;
+  return Status::Error(Code::kBadData, fmt::format("{}: no file in this folder", path.string()));
+}
+
+Result<TextLines> TextLines::Open(const std::filesystem::path& path, const Visit& visit) {
+  PACELINE_ASSIGN(const auto files, FilesAt(path));
   return Open(files, visit);
 }
 

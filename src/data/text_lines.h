@@ -24,8 +24,8 @@ class TextLines {
   using Visit = std::function<Status(std::string& line)>;
   static Result<TextLines> Open(const std::vector<std::filesystem::path>& files,
                                 const Visit& visit);
-  // All files of a folder by name, hidden ones left out.
-  static Result<TextLines> Open(const std::filesystem::path& folder, const Visit& visit);
+  // One file, or all files of a folder: FilesAt().
+  static Result<TextLines> Open(const std::filesystem::path& path, const Visit& visit);
 
   std::uint64_t size() const { return lines_; }
   Status Read(std::uint64_t number, std::string& line) const;
@@ -68,5 +68,7 @@ class TextLines {
 
 // The files of a folder in order of name, hidden ones left out.
 Result<std::vector<std::filesystem::path>> FilesOf(const std::filesystem::path& folder);
+// A file itself, or those of a folder; a folder without any is bad data.
+Result<std::vector<std::filesystem::path>> FilesAt(const std::filesystem::path& path);
 
 }  // namespace paceline::data
