@@ -98,7 +98,8 @@ Result<job::Placement> PlaceWorkers(const job::TrainConfig& config, std::uint64_
   PACELINE_ASSIGN(const job::PlacementPolicy policy, job::ParsePlacementPolicy(config.placement));
   job::PlacementRequest request{
       .available = job::ReadAvailableCpus(), .workers = workers, .policy = policy};
-  if (config.reproducible) request.threads_per_worker = 1;
+  // A trainer of tables computes with one, whatever cores there are.
+  if (config.reproducible || config.Fused()) request.threads_per_worker = 1;
   if (config.threads_given) request.threads_per_worker = static_cast<int>(config.threads);
   const job::Placement placement = job::PlanPlacement(request);
   if (config.quiet) return placement;

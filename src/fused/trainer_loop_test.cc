@@ -29,8 +29,8 @@ job::TrainConfig Configured(const std::string& model, const std::string& mode,
   config.seed = testing::TestSeed();
   config.shards = trainers;
   config.train_samples = 8000;
-  config.eval_samples = 4000;
   const model::ModelCard& card = **model::FindModel(model);
+  if (card.family != model::Family::kWords) config.eval_samples = 4000;
   EXPECT_THAT(job::Resolve(config, card, 1), IsOk());
   // How trainers are started is of no concern here.
   config.workers = trainers;

@@ -116,6 +116,12 @@ Status CheckWithServers(const TrainConfig& config) {
     return WrongRecipe(
         "--keep-best marks checkpoints of workers; with --strategy ps servers keep theirs");
   }
+  if (config.checkpoint_every != 0 || config.checkpoint_required ||
+      config.keep != TrainConfig{}.keep) {
+    return WrongRecipe(
+        "--checkpoint-every, --checkpoint-required and --keep are about checkpoints of workers; "
+        "with --strategy ps servers keep theirs (--wal)");
+  }
   if (config.patience > 0 && config.mode != "sync") {
     return WrongRecipe(
         fmt::format("--patience ends a step that all trainers agree on; with --strategy ps it goes "
@@ -123,18 +129,6 @@ Status CheckWithServers(const TrainConfig& config) {
                     config.mode));
   }
   return {};
-}
-
-Status CheckWithTables(const TrainConfig& config) {
-  const char* flag = config.optimizer == "lars" || config.optimizer == "lamb"
-                         ? "--optimizer lars and lamb"
-                     : config.ema != 0          ? "--ema"
-                     : config.loss_scale != "1" ? "--loss-scale"
-                     : config.keep_best         ? "--keep-best"
-                     : config.patience > 0      ? "--patience"
-                                                : nullptr;
-  if (flag == nullptr) return {};
-  return WrongRecipe(fmt::format("{}: not for models with tables, as {} is", flag, config.model));
 }
 
 }  // namespace
@@ -183,7 +177,6 @@ Status CheckRecipe(const TrainConfig& config, const model::ModelCard& card) {
     return WrongRecipe(
         fmt::format("--mixup mixes labelled images, which {} does not take", card.name));
   }
-  if (card.Fused()) PACELINE_TRY(CheckWithTables(config));
   return CheckWithServers(config);
 }
 

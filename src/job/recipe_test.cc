@@ -146,6 +146,9 @@ TEST(Recipe, WhatServersCannotDoIsSaid) {
       {[](auto& c) { c.ema = 0.9; }, "--ema"},
       {[](auto& c) { c.loss_scale = "dynamic"; }, "--loss-scale dynamic"},
       {[](auto& c) { c.keep_best = true; }, "--keep-best"},
+      {[](auto& c) { c.checkpoint_every = 5; }, "--checkpoint-every"},
+      {[](auto& c) { c.checkpoint_required = true; }, "--checkpoint-required"},
+      {[](auto& c) { c.keep = 5; }, "--keep"},
       {[](auto& c) { c.patience = 2, c.mode = "async"; }, "--mode sync, not async"},
   };
   for (const Case& wrong : cases) {
@@ -165,22 +168,6 @@ TEST(Recipe, WhatServersCannotDoIsSaid) {
     config.strategy = "ps";
     change(config);
     EXPECT_THAT(Resolve(config, Vgg16(), 2), IsOk());
-  }
-}
-
-TEST(Recipe, WhatModelsWithTablesCannotDoIsSaid) {
-  const std::vector<Change> cases{
-      [](auto& c) { c.optimizer = "lamb"; }, [](auto& c) { c.ema = 0.9; },
-      [](auto& c) { c.loss_scale = "2"; },   [](auto& c) { c.keep_best = true; },
-      [](auto& c) { c.patience = 1; },       [](auto& c) { c.label_smoothing = 0.1; },
-      [](auto& c) { c.mixup = 0.2; },
-  };
-  const model::ModelCard& card = *model::FindModel("ctr-dnn").value();
-  for (const Change& change : cases) {
-    TrainConfig config;
-    config.model = card.name;
-    change(config);
-    EXPECT_THAT(Resolve(config, card, 2), StatusIs(Code::kInvalidArgument, HasSubstr("ctr-dnn")));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,56 @@ struct Setting {
   const char* flag;
   const std::string& text;
 };
+
+struct Said {
+  const char* flag;
+  bool said;
+};
+
+// What would be ignored: it belongs to libtorch's trainer, to its data or to workers that reduce
+// gradients.
+std::vector<Said> WithoutUse(const TrainConfig& config, const model::ModelCard& card) {
+  const TrainConfig usual;
+  return {
+      {"--optimizer lars and lamb", config.optimizer == "lars" || config.optimizer == "lamb"},
+      {"--clip-norm", config.clip_norm != 0},
+      {"--ema", config.ema != 0},
+      {"--loss-scale", config.loss_scale != usual.loss_scale},
+      {"--keep-best", config.keep_best},
+      {"--patience", config.patience != 0},
+      {"--init-from", !config.init_from.empty()},
+      {"--trust-model-files", config.trust_model_files},
+      {"--worker-program", !config.worker_program.empty()},
+      {"--data-cache", !config.data_cache.empty()},
+      {"--augment", config.augment != usual.augment},
+      {"--data-threads", config.data_threads != usual.data_threads},
+      {"--threads", config.threads_given && config.threads != 1},
+      {"--engine", config.engine != usual.engine},
+      {"--bucket-kb", config.bucket_kb != usual.bucket_kb},
+      {"--verify-every", config.verify_every != usual.verify_every},
+      {"--blame-every", config.blame_every != usual.blame_every},
+      {"--collective-timeout", config.collective_timeout != usual.collective_timeout},
+      {"--keep", config.keep != usual.keep},
+      {"--trace", !config.trace.empty()},
+      {"--bad-record",
+       config.bad_record != usual.bad_record && card.family != model::Family::kClick},
+      {"--eval-samples", config.eval_samples != 0 && card.family == model::Family::kWords},
+  };
+}
+
+Status CheckUse(const TrainConfig& config, const model::ModelCard& card) {
+  for (const Said& each : WithoutUse(config, card)) {
+    if (!each.said) continue;
+    return WrongRule(
+        fmt::format("{}: {} has no use for it; docs/training.md says what models with tables take",
+                    each.flag, card.name));
+  }
+  if (config.strategy != "allreduce") return {};
+  const std::string flag =
+      config.workers > 1 ? "--workers " + config.WorkersText() : "--strategy allreduce";
+  return WrongRule(fmt::format("{}: {} has tables, which several workers train with --strategy ps",
+                               flag, card.name));
+}
 
 std::array<Setting, 5> SettingsOf(const TrainConfig& config) {
   return {{{"--admit-count", config.admit_count},
@@ -107,6 +158,7 @@ Result<TableRules> RulesOfTable(const TrainConfig& config, const std::string& ta
 }
 
 Status CheckTableFlags(const TrainConfig& config, const model::ModelCard& card) {
+  if (card.Fused()) PACELINE_TRY(CheckUse(config, card));
   for (const Setting& setting : SettingsOf(config)) {
     if (setting.text.empty()) continue;
     if (!card.Fused()) {

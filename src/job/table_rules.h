@@ -33,7 +33,8 @@ struct TableRules {
 // kInvalidArgument names the flag and the value.
 Result<TableRules> RulesOfTable(const TrainConfig& config, const std::string& table);
 
-// Of a resolved configuration, before the names of the tables are known.
+// Of a resolved configuration, before the names of the tables are known: kInvalidArgument for a
+// flag of tables with a model that has none, and for one that a model with tables would ignore.
 Status CheckTableFlags(const TrainConfig& config, const model::ModelCard& card);
 // Every table that a flag names is one of these.
 Status CheckTableNames(const TrainConfig& config, std::span<const std::string> tables);

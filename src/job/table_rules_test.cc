@@ -90,6 +90,75 @@ TEST(TableRules, WhatMakesNoSenseIsRefusedByName) {
   }
 }
 
+// Whatever is not refused must do something.
+TEST(TableRules, WhatModelsWithTablesWouldIgnoreIsRefused) {
+  struct Case {
+    void (*change)(TrainConfig& config);
+    const char* says;
+    const char* model = "ctr-dnn";
+  };
+  const Case cases[] = {
+      {[](auto& c) { c.optimizer = "lars"; }, "--optimizer lars"},
+      {[](auto& c) { c.optimizer = "lamb"; }, "--optimizer lars and lamb"},
+      {[](auto& c) { c.clip_norm = 1; }, "--clip-norm: ctr-dnn has no use for it"},
+      {[](auto& c) { c.ema = 0.9; }, "--ema"},
+      {[](auto& c) { c.loss_scale = "2"; }, "--loss-scale"},
+      {[](auto& c) { c.keep_best = true; }, "--keep-best"},
+      {[](auto& c) { c.patience = 1; }, "--patience"},
+      {[](auto& c) { c.label_smoothing = 0.1; }, "--label-smoothing: ctr-dnn"},
+      {[](auto& c) { c.mixup = 0.2; }, "--mixup mixes labelled images, which ctr-dnn"},
+      {[](auto& c) { c.init_from = "file"; }, "--init-from: ctr-dnn has no use for it"},
+      {[](auto& c) { c.init_from = "file"; }, "--init-from: word2vec", "word2vec"},
+      {[](auto& c) { c.init_from = "file"; }, "--init-from: simnet-bow", "simnet-bow"},
+      {[](auto& c) { c.trust_model_files = true; }, "--trust-model-files"},
+      {[](auto& c) { c.worker_program = "mine"; }, "--worker-program"},
+      {[](auto& c) { c.data_cache = "folder"; }, "--data-cache"},
+      {[](auto& c) { c.image_size = 64; }, "--image-size"},
+      {[](auto& c) { c.vocab = "file"; }, "--vocab"},
+      {[](auto& c) { c.languages = "en-de"; }, "--languages"},
+      {[](auto& c) { c.batch_tokens = 9; }, "--batch-tokens"},
+      {[](auto& c) { c.lower_case = true; }, "--lower-case"},
+      {[](auto& c) { c.augment = "none"; }, "--augment"},
+      {[](auto& c) { c.data_threads = 2; }, "--data-threads"},
+      {[](auto& c) { c.threads = 2; }, "--threads"},
+      {[](auto& c) { c.engine = "gloo"; }, "--engine"},
+      {[](auto& c) { c.bucket_kb = 1; }, "--bucket-kb"},
+      {[](auto& c) { c.verify_every = 1; }, "--verify-every"},
+      {[](auto& c) { c.blame_every = 1; }, "--blame-every"},
+      {[](auto& c) { c.collective_timeout = 1; }, "--collective-timeout"},
+      {[](auto& c) { c.keep = 9; }, "--keep"},
+      {[](auto& c) { c.trace = "file"; }, "--trace"},
+      {[](auto& c) { c.bad_record = "skip"; }, "--bad-record: simnet-bow", "simnet-bow"},
+      {[](auto& c) { c.eval_samples = 9; }, "--eval-samples: word2vec", "word2vec"},
+      {[](auto& c) { c.workers = 2; }, "--workers 2: ctr-dnn has tables, which several workers"},
+      {[](auto& c) { c.min_workers = 1, c.workers = 2; }, "--workers 1:2: ctr-dnn has tables"},
+      {[](auto& c) { c.strategy = "allreduce"; }, "--strategy allreduce: ctr-dnn has tables"},
+  };
+  for (const Case& each : cases) {
+    TrainConfig config;
+    config.model = each.model;
+    each.change(config);
+    EXPECT_THAT(Resolve(config, **model::FindModel(config.model), 4),
+                StatusIs(Code::kInvalidArgument, HasSubstr(each.says)));
+  }
+}
+
+TEST(TableRules, WhatModelsWithTablesUseIsTaken) {
+  void (*const cases[])(TrainConfig & config) = {
+      [](auto&) {},
+      [](auto& c) { c.threads = 1, c.reproducible = true; },
+      [](auto& c) { c.bad_record = "skip", c.eval_samples = 9; },
+      [](auto& c) { c.prefetch = 5, c.checkpoint_every = 7, c.checkpoint_required = true; },
+      [](auto& c) { c.shared_memory = "off", c.placement = "none", c.strategy = "ps"; },
+      [](auto& c) { c.workers = 2, c.strategy = "ps"; },
+  };
+  for (const auto change : cases) {
+    TrainConfig config = ClickConfig();
+    change(config);
+    EXPECT_THAT(Resolve(config, **model::FindModel("ctr-dnn"), 4), IsOk());
+  }
+}
+
 TEST(TableRules, ATableThatTheModelHasNotIsRefused) {
   TrainConfig config = ClickConfig();
   config.evict_after = "words=5";
