@@ -14,8 +14,17 @@ namespace {
 
 struct ExportRequest {
   std::string run, out, format = "safetensors";
-  bool ema = false;
+  bool ema = false, best = false;
 };
+
+// What only checkpoints of workers have.
+Status CheckWithoutCheckpoints(const ExportRequest& request) {
+  if (!request.ema && !request.best) return {};
+  return Status::Error(Code::kInvalidArgument,
+                       fmt::format("{}: {} has no checkpoints of workers, and so no {}",
+                                   request.ema ? "--ema" : "--best", request.run,
+                                   request.ema ? "average of parameters" : "best one"));
+}
 
 Status Export(const ExportRequest& request) {
   PACELINE_ASSIGN(const job::ExportFormat format, job::ParseExportFormat(request.format));
@@ -24,17 +33,14 @@ Status Export(const ExportRequest& request) {
   if (checkpoints && format != job::ExportFormat::kSafetensors) {
     return Status::Error(Code::kInvalidArgument, "--format text is for tables; this run has none");
   }
-  if (!checkpoints && request.ema) {
-    return Status::Error(
-        Code::kInvalidArgument,
-        fmt::format("--ema: {} has no checkpoints of workers, and so no average of parameters",
-                    request.run));
-  }
+  if (!checkpoints) PACELINE_TRY(CheckWithoutCheckpoints(request));
+  const job::CheckpointExportOptions options{
+      .which = request.best ? job::WhichCheckpoint::kBest : job::WhichCheckpoint::kNewest,
+      .average = request.ema ? job::Average::kExport : job::Average::kLeaveOut};
   PACELINE_ASSIGN(const job::ExportSummary done,
-                  checkpoints ? job::ExportCheckpoint(
-                                    files, request.run, request.out,
-                                    request.ema ? job::Average::kExport : job::Average::kLeaveOut)
+                  checkpoints ? job::ExportCheckpoint(files, request.run, request.out, options)
                               : job::ExportParameters(files, request.run, request.out, format));
+  if (done.step) fmt::print("checkpoint of step {}\n", done.step->value());
   for (const auto& table : done.tables) {
     fmt::print("table {}: {} rows of {}\n", table.name, table.rows, table.dim);
   }
@@ -55,13 +61,17 @@ int RunExport(const std::vector<std::string>& arguments) {
   ExportRequest request;
   app.add_option("run", request.run, "Run directory")->required();
   app.add_option("--out", request.out, "Directory for the files; made if need be")->required();
+  app.add_flag("--best", request.best,
+               "Of the checkpoint of the best evaluation instead of the newest one, of a run with "
+               "--keep-best");
   app.add_flag("--ema", request.ema,
                "Also ema.safetensors: the average of the parameters of a run with --ema");
   app.add_option("--format", request.format,
                  "safetensors (model.safetensors: dense tensors, and of each table NAME.ids and "
                  "NAME.values) or text (NAME.txt: 'rows dim', then 'id v1 v2 ...' in each line)");
   app.footer(
-      "Exit codes: 0 written, 2 no such run or files are there already, 13 not stopped properly or "
+      "Exit codes: 0 written, 2 no such run, nothing of that kind or files are there already, 13 "
+      "not stopped properly or "
       "damaged, 16 disk, 18 the run is alive; docs/errors.md explains each.");
   if (const auto exit = ParseArguments(app, arguments)) return *exit;
   const Status done = Export(request);

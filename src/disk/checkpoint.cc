@@ -104,7 +104,8 @@ Status CheckpointStore::Commit(const std::string& temporary, const CheckpointMet
   return fs_.SyncDir(root_);
 }
 
-// LATEST is for people and scripts; nothing here reads it. BEST protects from RemoveOld().
+// LATEST is for people and scripts; nothing here reads it. BEST protects from RemoveOld(), and
+// LoadBest() goes by it.
 Status CheckpointStore::WritePointer(const char* name, Generation generation) {
   const std::string temporary = TemporaryPath(name);
   Status status = WriteText(fs_, temporary, GenerationName(generation) + "\n");
@@ -186,6 +187,26 @@ Result<LoadedCheckpoint> CheckpointStore::LoadNewest() {
     if (owner) warn_unless_ok(SetAside(layout, entry.number));
   }
   return NoneUsable(root_, warnings);
+}
+
+Result<LoadedCheckpoint> CheckpointStore::LoadBest() {
+  PACELINE_ASSIGN(const RootLayout layout, Scan());
+  if (!layout.has_best) {
+    return Status::Error(Code::kNotFound, fmt::format("no best checkpoint in {}", root_));
+  }
+  PACELINE_ASSIGN(const std::optional<Generation> best, ReadBest());
+  const auto entry =
+      std::ranges::find_if(layout.generations, [&](const GenerationEntry& generation) {
+        return !generation.broken && generation.number == best;
+      });
+  if (entry == layout.generations.end()) {
+    return Status::Error(Code::kBadCheckpoint,
+                         fmt::format("{} names a checkpoint that is not there", Path(kBestName)));
+  }
+  auto loaded = LoadGeneration(*entry);
+  if (loaded.ok() || !IsDamage(loaded.status().code())) return loaded;
+  return Status::Error(Code::kBadCheckpoint, fmt::format("the best checkpoint is damaged: {}",
+                                                         loaded.status().message()));
 }
 
 Result<LoadedCheckpoint> CheckpointStore::LoadGeneration(const GenerationEntry& entry) {

@@ -51,6 +51,10 @@ class CheckpointStore {
   // program; kDisk: could not be read.
   Result<LoadedCheckpoint> LoadNewest();
 
+  // The generation that MarkBest named last; changes nothing. kNotFound: it never named one;
+  // kBadCheckpoint: what it named is damaged or not there; kMismatch and kDisk as above.
+  Result<LoadedCheckpoint> LoadBest();
+
  private:
   std::string Path(const std::string& name) const { return root_ + "/" + name; }
   // A name in the root that LoadNewest removes if nobody else does.

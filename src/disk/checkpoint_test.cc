@@ -84,6 +84,28 @@ TEST_F(CheckpointTest, ABestThatNamesNothingKeepsNothing) {
   }
 }
 
+TEST_F(CheckpointTest, TheBestIsLoadedAsLongAsItIsWhole) {
+  CheckpointStore reader(fs_, root_, {.access = Access::kReadOnly});
+  EXPECT_THAT(reader.LoadBest(), StatusIs(Code::kNotFound, HasSubstr(root_)));
+  for (std::uint64_t n = 1; n <= 3; ++n) ASSERT_THAT(SaveSample(fs_, root_, n), IsOk());
+  EXPECT_THAT(reader.LoadBest(), StatusIs(Code::kNotFound, HasSubstr("no best checkpoint")));
+  CheckpointStore store(fs_, root_, {.cluster_id = kTestCluster});
+  ASSERT_THAT(store.MarkBest(Generation(2)), IsOk());
+  auto best = reader.LoadBest();
+  ASSERT_THAT(best, IsOk());
+  EXPECT_EQ(best->meta.generation, Generation(2));
+  ExpectWholeSample(*best);
+  const auto before = Names(root_);
+  testing::WriteFile(root_ + "/gen-0000000000000002/MANIFEST.json", "{}");
+  EXPECT_THAT(reader.LoadBest(), StatusIs(Code::kBadCheckpoint, HasSubstr("MANIFEST.json")));
+  EXPECT_THAT(store.LoadBest(), StatusIs(Code::kBadCheckpoint, HasSubstr("damaged")));
+  EXPECT_EQ(Names(root_), before);
+  for (const char* text : {"", "gen-0000000000000099\n", "../gen-0000000000000001"}) {
+    testing::WriteFile(root_ + "/BEST", text);
+    EXPECT_THAT(reader.LoadBest(), StatusIs(Code::kBadCheckpoint, HasSubstr("not there"))) << text;
+  }
+}
+
 TEST_F(CheckpointTest, KeepsTheNewestAndNeverFewerThanTwo) {
   for (std::uint64_t n = 1; n <= 5; ++n) ASSERT_THAT(SaveSample(fs_, root_, n), IsOk());
   EXPECT_THAT(Names(root_), ElementsAre("LATEST", "gen-0000000000000003", "gen-0000000000000004",

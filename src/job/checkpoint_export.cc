@@ -42,6 +42,20 @@ Result<ExportSummary> WriteFile(disk::FileSystem& fs, const disk::LoadedFile& fr
   return summary;
 }
 
+Result<disk::LoadedCheckpoint> Load(disk::FileSystem& fs, const std::string& run,
+                                    WhichCheckpoint which) {
+  disk::CheckpointStore store(fs, RunDirectory(run).CheckpointDirectory(),
+                              {.access = disk::Access::kReadOnly});
+  if (which == WhichCheckpoint::kNewest) return store.LoadNewest();
+  auto best = store.LoadBest();
+  if (best.ok() || best.status().code() != Code::kNotFound) return best;
+  return Status::Error(
+      Code::kInvalidArgument,
+      fmt::format("--best: {} kept no best checkpoint: it was trained without --keep-best, or was "
+                  "never evaluated",
+                  run));
+}
+
 }  // namespace
 
 Result<bool> HasCheckpoints(disk::FileSystem& fs, const std::string& run) {
@@ -52,18 +66,17 @@ Result<bool> HasCheckpoints(disk::FileSystem& fs, const std::string& run) {
 }
 
 Result<ExportSummary> ExportCheckpoint(disk::FileSystem& fs, const std::string& run,
-                                       const std::string& out, Average average) {
-  const bool averages = average == Average::kExport;
+                                       const std::string& out,
+                                       const CheckpointExportOptions& options) {
+  const bool averages = options.average == Average::kExport;
   PACELINE_TRY(CheckIsNew(fs, PathIn(out, kModelFile)));
   if (averages) PACELINE_TRY(CheckIsNew(fs, PathIn(out, kAverageFile)));
   PACELINE_ASSIGN(const disk::RunLock lock, disk::RunLock::Acquire(run));
-  disk::CheckpointStore store(fs, RunDirectory(run).CheckpointDirectory(),
-                              {.access = disk::Access::kReadOnly});
-  PACELINE_ASSIGN(const disk::LoadedCheckpoint checkpoint, store.LoadNewest());
+  PACELINE_ASSIGN(const disk::LoadedCheckpoint checkpoint, Load(fs, run, options.which));
   const disk::LoadedFile* const model = checkpoint.FindFile(kModelFile);
   if (model == nullptr) {
     return Status::Error(Code::kBadCheckpoint,
-                         fmt::format("the newest checkpoint of {} has no {}", run, kModelFile));
+                         fmt::format("the checkpoint of {} has no {}", run, kModelFile));
   }
   const disk::LoadedFile* const ema = checkpoint.FindFile(kAverageFile);
   if (averages && ema == nullptr) {
@@ -73,6 +86,7 @@ Result<ExportSummary> ExportCheckpoint(disk::FileSystem& fs, const std::string& 
   }
   PACELINE_TRY(RunDirectory(out).Create());
   PACELINE_ASSIGN(ExportSummary summary, WriteFile(fs, *model, out, kModelFile));
+  summary.step = checkpoint.meta.step;
   if (!averages) return summary;
   PACELINE_ASSIGN(const ExportSummary more, WriteFile(fs, *ema, out, kAverageFile));
   summary.files.push_back(more.files.front());

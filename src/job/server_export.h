@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/status.h"
 #include "disk/file_system.h"
 
@@ -23,6 +25,7 @@ struct ExportSummary {
     std::uint64_t rows = 0;
     std::uint64_t dim = 0;
   };
+  std::optional<Step> step;  // of the checkpoint; absent: of servers
   std::vector<Table> tables;
   std::uint64_t dense_tensors = 0;
   std::uint64_t dense_floats = 0;
