@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/check.h"
 #include "base/json_writer.h"
 #include "cli/command.h"
 #include "cli/parse.h"
+#include "job/recipe.h"
+#include "job/train_config.h"
 #include "model/catalog.h"
 #include "paceline/commands.h"
 
@@ -33,6 +36,8 @@ std::string RecipeText(const ModelCard& card) {
 }
 
 JsonObject CardJson(const ModelCard& card) {
+  job::TrainConfig recipe;  // of a run that says nothing
+  PACELINE_CHECK(job::FillRecipe(recipe, card).ok(), "only flags can be wrong");
   return JsonObject()
       .Add("name", card.name)
       .Add("family", model::FamilyName(card.family))
@@ -43,6 +48,14 @@ JsonObject CardJson(const ModelCard& card) {
       .Add("batch", card.batch)
       .Add("optimizer", card.optimizer)
       .Add("lr", card.learning_rate)
+      .Add("momentum", recipe.momentum)
+      .Add("beta1", recipe.beta1)
+      .Add("beta2", recipe.beta2)
+      .Add("epsilon", recipe.epsilon)
+      .Add("weight_decay", recipe.weight_decay)
+      .Add("lr_schedule", recipe.lr_schedule)
+      .Add("warmup_steps", recipe.warmup_steps)
+      .Add("label_smoothing", recipe.label_smoothing)
       .Add("description", card.description)
       .Add("source", card.source);
 }

@@ -30,6 +30,16 @@ ModelCard Small(const char* name, const char* description) {
   return card;
 }
 
+// Of all models for ImageNet in FleetX's train_with_fleet.py. Its steps down after 30, 60 and 80
+// epochs are left to --lr-schedule step: how many steps those are is up to the data.
+void SetFleetRecipe(ModelCard& card, double learning_rate) {
+  card.batch = 32;
+  card.optimizer = "sgd";
+  card.learning_rate = learning_rate;
+  card.momentum = 0.9;
+  card.weight_decay = 1e-4;
+}
+
 ModelCard ResNet50() {
   ModelCard card;
   card.name = "resnet50";
@@ -44,10 +54,10 @@ ModelCard ResNet50ImageNet() {
   ModelCard card;
   card.name = "resnet50-imagenet";
   card.description = "ResNet50 for 224x224 images and 1000 classes";
-  card.source = "torchvision resnet50 (stride in the 3x3 convolutions, no bias); SGD 0.1, batch 32";
-  card.batch = 32;
-  card.optimizer = "sgd";
-  card.learning_rate = 0.1;
+  card.source =
+      "torchvision resnet50 (stride in the 3x3 convolutions, no bias); PaddlePaddle FleetX "
+      "deprecated/benchmark/collective/resnet (SGD 0.1, momentum 0.9, weight decay 1e-4, batch 32)";
+  SetFleetRecipe(card, 0.1);
   return card;
 }
 
@@ -64,7 +74,9 @@ ModelCard SeResNet50ImageNet() {
   ModelCard card = ResNet50ImageNet();
   card.name = "se-resnet50-imagenet";
   card.description = "ResNet50 with squeeze-excite blocks for 224x224 images and 1000 classes";
-  card.source = "PaddlePaddle FleetX (SE-ResNet50); Hu et al. 2018 (ratio 16, 7x7 stem); SGD 0.1";
+  card.source =
+      "PaddlePaddle FleetX (SE-ResNet50); Hu et al. 2018 (ratio 16, 7x7 stem); recipe of "
+      "resnet50-imagenet";
   return card;
 }
 
@@ -83,10 +95,9 @@ ModelCard Vgg16ImageNet() {
   card.name = "vgg16-imagenet";
   card.description = "VGG16 without batch norm, fc 4096, for 224x224 images and 1000 classes";
   card.source =
-      "PaddlePaddle FleetX deprecated/benchmark/collective/resnet (VGG16, SGD 0.01, batch 32)";
-  card.batch = 32;
-  card.optimizer = "sgd";
-  card.learning_rate = 0.01;
+      "PaddlePaddle FleetX deprecated/benchmark/collective/resnet (VGG16, SGD 0.01, momentum 0.9, "
+      "weight decay 1e-4, batch 32)";
+  SetFleetRecipe(card, 0.01);
   return card;
 }
 

@@ -78,5 +78,29 @@ TEST(FindModel, SuggestsTheNearestName) {
               StatusIs(Code::kInvalidArgument, HasSubstr("did you mean 'vgg16'?")));
 }
 
+TEST(Catalog, LargeModelsHaveTheRecipesOfTheirSources) {
+  for (const char* name : {"resnet50-imagenet", "se-resnet50-imagenet", "vgg16-imagenet"}) {
+    const ModelCard& card = **FindModel(name);
+    EXPECT_EQ(card.optimizer, "sgd") << name;
+    EXPECT_EQ(card.momentum, 0.9) << name;
+    EXPECT_EQ(card.weight_decay, 1e-4) << name;
+  }
+  for (const char* name : {"bert-base", "bert-large"}) {
+    const ModelCard& card = **FindModel(name);
+    EXPECT_EQ(card.lr_schedule, "linear") << name;
+    EXPECT_EQ(card.warmup_steps, 4000U) << name;
+  }
+}
+
+// What they take to learn in a few hundred steps is measured.
+TEST(Catalog, SmallModelsStayWithAConstantRate) {
+  for (const ModelCard& card : Catalog()) {
+    if (!card.name.ends_with("-small")) continue;
+    EXPECT_EQ(card.lr_schedule, "") << card.name;
+    EXPECT_EQ(card.momentum, 0) << card.name;
+    EXPECT_EQ(card.weight_decay, 0) << card.name;
+  }
+}
+
 }  // namespace
 }  // namespace paceline::model

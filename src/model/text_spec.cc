@@ -120,6 +120,7 @@ ModelCard MakeBert(const std::string& name) {
   card.batch = 16;
   card.learning_rate = 1e-4;
   card.epsilon = 1e-6;
+  card.lr_schedule = "linear";
   card.warmup_steps = 4000;
   return card;
 }
@@ -142,7 +143,8 @@ constexpr char kFluidTransformer[] =
     "Adam 0.9/0.997, 2.0 noam, warm-up 8000, label smoothing 0.1)";
 constexpr char kBert[] =
     "Devlin et al. 2018 and PaddlePaddle FleetX deprecated/examples/recompute/bert (length 128, 16 "
-    "samples, Adam, warm-up 4000)";
+    "samples, Adam, warm-up 4000, then linear decay: there over 1e6 steps, here to the end of the "
+    "run)";
 
 }  // namespace
 
