@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "algo/decay_rule.h"
+#include "job/server_access.h"
 #include "job/table_rules.h"
-#include "kernel/hash.h"
 
 namespace paceline::fused {
 
@@ -78,18 +78,6 @@ algo::TensorRows RowsOf(const sparse::DenseSpec& tensor) {
   return {.rows = rows, .row_floats = tensor.floats() / rows};
 }
 
-std::string FingerprintOf(const job::TrainConfig& config, const ModelWithData& model, Mode mode) {
-  kernel::Hasher data;  // names of a thousand files would be too long
-  data.Update(model.fingerprint);
-  auto identity = config.Identity();
-  identity["data"] = data.Hex();
-  identity["steps per push"] = std::to_string(StepsPerRound(config, mode));
-  std::string text;
-  for (const auto& [name, value] : identity)
-    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name, value);
-  return text;
-}
-
 }  // namespace
 
 Result<Mode> ModeOf(const job::TrainConfig& config) {
@@ -144,7 +132,7 @@ Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithD
   PACELINE_ASSIGN(const algo::DecayRule decay, algo::DecayRule::Parse(config.decay_exclude));
   // Alone there is nobody to wait for: rounds of one would only cost time.
   const bool together = mode == Mode::kSync && config.strategy != "local";
-  ps::JobSpec spec{.fingerprint = FingerprintOf(config, model, mode),
+  ps::JobSpec spec{.fingerprint = job::ServerFingerprint(config, model.fingerprint),
                    .apply = together ? ps::Apply::kTogether : ps::Apply::kAtOnce,
                    .trainers = trainers,
                    .tables = {},

@@ -19,7 +19,13 @@ std::unique_ptr<RunLog> RunLog::Silent(const job::TrainConfig& config,
 }
 
 Status RunLog::Keep(const job::TrainConfig& config, const RunEnvironment& environment) {
-  return keeps_records() ? Status() : OpenDirectory(config, environment, Lock::kLauncher);
+  if (keeps_records()) return {};
+  PACELINE_TRY(OpenDirectory(config, environment, Lock::kLauncher));
+  return KeepConfig(environment);
+}
+
+Status RunLog::KeepConfig(const RunEnvironment& environment) {
+  return job::WriteTextFile(directory_.ConfigFile(), environment.config_text);
 }
 
 Status RunLog::OpenDirectory(const job::TrainConfig& config, const RunEnvironment& environment,
@@ -36,7 +42,7 @@ Status RunLog::OpenDirectory(const job::TrainConfig& config, const RunEnvironmen
     }
   }
   PACELINE_TRY(directory_.ReadOrMakeId().status());
-  PACELINE_TRY(job::WriteTextFile(directory_.ConfigFile(), environment.config_text));
+  if (!config.resume) PACELINE_TRY(KeepConfig(environment));
   PACELINE_ASSIGN(events_, job::EventLog::Open(directory_.EventFile(), environment.clock));
   SetLogFile(directory_.LogFile());
   return {};

@@ -44,6 +44,10 @@ class RunLog {
   // From now on it writes; whoever started the trainers holds the lock.
   Status Keep(const job::TrainConfig& config, const RunEnvironment& environment);
 
+  // Of a run that goes on, only when it is known to be the same run: the configuration of another
+  // one would be what the next attempt begins with.
+  Status KeepConfig(const RunEnvironment& environment);
+
   bool keeps_records() const { return events_.has_value(); }
   const job::RunDirectory& directory() const { return directory_; }
 

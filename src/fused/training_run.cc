@@ -45,6 +45,7 @@ Result<RunSummary> TrainLocally(const TrainConfig& config, const RunEnvironment&
       ps::ServerCore::Open(
           {.file_system = &file_system, .folder = folder, .wal = ps::Wal::kOff, .load_from = {}}));
   PACELINE_TRY(core->Configure(spec).Wrap("resuming " + config.run));
+  PACELINE_TRY(log->KeepConfig(environment));
   ps::LocalStore store(*core);
   PACELINE_ASSIGN(
       auto summary,

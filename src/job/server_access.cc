@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/fingerprint.h"
 #include "job/group.h"
 #include "job/stop_signal.h"
+#include "kernel/hash.h"
 #include "net/endpoint.h"
 #include "ps/client.h"
 #include "ps/stale_store.h"
@@ -44,6 +46,14 @@ Result<std::unique_ptr<ps::Store>> ConnectToServers(net::Loop& loop, const Train
   if (config.server_away == "wait") return client;
   return std::unique_ptr<ps::Store>(
       std::make_unique<ps::StaleStore>(std::move(client), ps::StaleStore::Options{.job = job}));
+}
+
+std::string ServerFingerprint(const TrainConfig& config, const std::string& data) {
+  kernel::Hasher samples;  // names of a thousand files would be too long
+  samples.Update(data);
+  auto identity = config.Identity();
+  identity["data"] = samples.Hex();
+  return MakeFingerprint(identity);
 }
 
 }  // namespace paceline::job

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -17,5 +18,9 @@ namespace paceline::job {
 Result<std::unique_ptr<ps::Store>> ConnectToServers(net::Loop& loop, const TrainConfig& config,
                                                     const LaunchEnvironment& launch,
                                                     const ps::JobSpec& job, const GetEnv& getenv);
+
+// What the trainers of a run with servers, and whoever goes on with it, must agree on besides its
+// tensors. `data` is the fingerprint of the training samples, of any length.
+std::string ServerFingerprint(const TrainConfig& config, const std::string& data);
 
 }  // namespace paceline::job

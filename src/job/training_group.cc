@@ -1,9 +1,10 @@
 #include "job/training_group.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
-#include <fmt/format.h>
+#include "base/fingerprint.h"
 
 namespace paceline::job {
 
@@ -11,11 +12,14 @@ namespace {
 
 // What must be equal on all workers for the training to make sense.
 std::string Fingerprint(const TrainConfig& config) {
-  std::string text = fmt::format("version={};engine={};steps={};epochs={};bucket-kb={};threads={}",
-                                 PACELINE_VERSION, config.engine, config.steps, config.epochs,
-                                 config.bucket_kb, config.threads);
-  for (const auto& [key, value] : config.Identity()) text += fmt::format(";{}={}", key, value);
-  return text;
+  std::map<std::string, std::string> fields = config.Identity();
+  fields["version"] = PACELINE_VERSION;
+  fields["engine"] = config.engine;
+  fields["steps"] = std::to_string(config.steps);
+  fields["epochs"] = std::to_string(config.epochs);
+  fields["bucket-kb"] = std::to_string(config.bucket_kb);
+  fields["threads"] = std::to_string(config.threads);
+  return MakeFingerprint(fields);
 }
 
 // Room for something laid out like the parameters, with the padding between tensors.

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "member/rendezvous.h"
+#include "base/fingerprint.h"
 
 namespace paceline::member {
 

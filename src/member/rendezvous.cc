@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/fingerprint.h"
 #include "wire/endian.h"
 #include "wire/frame.h"
 
@@ -22,31 +22,7 @@ namespace {
 
 constexpr std::size_t kMaxRendezvousMessage = std::size_t{1} << 20;
 
-std::map<std::string, std::string> Lines(const std::string& text) {
-  std::map<std::string, std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line, ';');) {
-    const std::size_t equals = line.find('=');
-    lines[line.substr(0, equals)] = equals == std::string::npos ? "" : line.substr(equals + 1);
-  }
-  return lines;
-}
-
 }  // namespace
-
-std::string FingerprintDifference(const std::string& ours, const std::string& theirs) {
-  std::map<std::string, std::string> mine = Lines(ours);
-  const std::map<std::string, std::string> other = Lines(theirs);
-  for (const auto& [key, value] : other) mine.try_emplace(key, "(none)");
-  std::string text;
-  for (const auto& [key, value] : mine) {
-    const auto found = other.find(key);
-    const std::string there = found == other.end() ? "(none)" : found->second;
-    if (value == there) continue;
-    text += fmt::format("{}{}: {} / {}", text.empty() ? "" : "; ", key, value, there);
-  }
-  return text;
-}
 
 // Loop-confined.
 class RendezvousServer::Impl : public std::enable_shared_from_this<Impl> {

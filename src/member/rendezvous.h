@@ -52,7 +52,4 @@ struct JoinOptions {
 // ranks that did not come, kAlreadyRunning a rank that came twice.
 Result<wire::View> JoinRendezvous(net::Loop& loop, const JoinOptions& options);
 
-// Lines "key: ours / theirs" for two fingerprints made of lines "key=value".
-std::string FingerprintDifference(const std::string& ours, const std::string& theirs);
-
 }  // namespace paceline::member

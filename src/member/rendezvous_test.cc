@@ -105,10 +105,5 @@ TEST_F(RendezvousTest, ARankThatDiesWhileJoiningEndsTheMeeting) {
   EXPECT_THAT(a.get(), StatusIs(Code::kPeerLost, HasSubstr("rank 1 failed to join")));
 }
 
-TEST(FingerprintDifference, NamesKeysAndBothValues) {
-  EXPECT_EQ(FingerprintDifference("a=1;b=2", "a=1;b=3;c=4"), "b: 2 / 3; c: (none) / 4");
-  EXPECT_EQ(FingerprintDifference("a=1", "a=1"), "");
-}
-
 }  // namespace
 }  // namespace paceline::member

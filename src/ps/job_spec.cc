@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fingerprint.h"
 #include "wire/bytes.h"
 
 namespace paceline::ps {
@@ -232,7 +233,7 @@ Status CheckJobSpec(const JobSpec& spec) {
 
 std::string JobDifference(const JobSpec& a, const JobSpec& b) {
   if (a.fingerprint != b.fingerprint) {
-    return fmt::format("fingerprint '{}' and '{}'", a.fingerprint, b.fingerprint);
+    return FingerprintDifference(a.fingerprint, b.fingerprint);
   }
   if (a.apply != b.apply) return "when pushes are applied";
   if (a.trainers != b.trainers) return fmt::format("{} and {} trainers", a.trainers, b.trainers);

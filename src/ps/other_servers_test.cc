@@ -97,12 +97,13 @@ TEST_F(OtherServersTest, AJobMovesToAnyNumberOfServers) {
 TEST_F(OtherServersTest, WhatDoesNotBelongTogetherIsRefused) {
   const JobSpec spec = TestJob(Apply::kTogether, 2);
   JobSpec other_spec = spec;
-  other_spec.fingerprint = "other";
+  other_spec.fingerprint = "lr=2";
   const auto run = Leave("run", 2, spec), other = Leave("other", 2, other_spec);
   EXPECT_THAT(Load(run), IsOk());
   EXPECT_THAT(Load({run[0]}), StatusIs(Code::kBadCheckpoint, HasSubstr("1 folders")));
   EXPECT_THAT(Load({run[0], run[0]}), StatusIs(Code::kBadCheckpoint, HasSubstr("twice")));
-  EXPECT_THAT(Load({run[0], other[1]}), StatusIs(Code::kBadCheckpoint, HasSubstr("'other'")));
+  EXPECT_THAT(Load({run[0], other[1]}),
+              StatusIs(Code::kBadCheckpoint, HasSubstr("lr: (none) / 2")));
   EXPECT_THAT(Load(Folders("empty", 1)), StatusIs(Code::kBadCheckpoint, HasSubstr("empty-0")));
   EXPECT_THAT(
       ServerCore::Open({.file_system = &fs_, .folder = run[0], .servers = 2, .load_from = other}),

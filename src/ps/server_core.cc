@@ -54,7 +54,7 @@ Status ServerCore::Impl::Configure(const JobSpec& spec) {
     const std::string difference = JobDifference((*values)->spec(), spec);
     if (difference.empty()) return {};
     return Status::Error(Code::kMismatch,
-                         "the job differs from that of this server: " + difference);
+                         "the jobs of this server / of this trainer differ: " + difference);
   }
   if (values.status().code() != Code::kUnavailable) return values.status();
   ServerState state;

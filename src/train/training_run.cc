@@ -100,13 +100,19 @@ Status TrainingRun::OpenDirectory() {
                                      directory_.path()));
   }
   PACELINE_ASSIGN(const std::string id, directory_.ReadOrMakeId());
-  PACELINE_TRY(job::WriteTextFile(directory_.ConfigFile(), environment_.config_text));
+  if (!config_.resume) PACELINE_TRY(KeepConfig());
   PACELINE_ASSIGN(events_, job::EventLog::Open(directory_.EventFile(), environment_.clock));
   SetLogFile(directory_.LogFile());
   store_.emplace(
       environment_.file_system, directory_.CheckpointDirectory(),
       disk::CheckpointStoreOptions{.cluster_id = id, .keep = static_cast<int>(config_.keep)});
   return {};
+}
+
+// Of a run that goes on, only when it is known to be the same run: the configuration of another one
+// would be what the next attempt begins with.
+Status TrainingRun::KeepConfig() {
+  return job::WriteTextFile(directory_.ConfigFile(), environment_.config_text);
 }
 
 Status TrainingRun::OpenTrainer() {
@@ -236,7 +242,7 @@ Result<job::RunSummary> TrainingRun::Run() {
   if (Lent()) return RunLeases();
   if (environment_.engine != nullptr) PACELINE_TRY(environment_.engine->Barrier());
   run_started_ = environment_.clock.Now();
-  RecordStart();
+  PACELINE_TRY(RecordStart());
   PACELINE_ASSIGN(const auto loader,
                   data::BatchLoader::Create(*data_.train, plan_, LoaderOf(position_.next_step)));
   const Status trained = TrainUntilEnd(*loader);

@@ -89,6 +89,7 @@ class TrainingRun {
   TrainingRun(const job::TrainConfig& config, const RunEnvironment& environment);
 
   Status OpenDirectory();
+  Status KeepConfig();
   Status OpenTrainer();
   void TellAboutData();
   Status OpenServers();
@@ -139,7 +140,7 @@ class TrainingRun {
   Status SaveNow();
   void Warn(const std::string& text);
   void Record(const char* type, const JsonObject& fields);
-  void RecordStart();
+  Status RecordStart();
   void AddStateHash(JsonObject& record) const;
   bool ShouldStopAll() const;
   bool ViewShouldEnd() const;

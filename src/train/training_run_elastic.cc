@@ -105,7 +105,7 @@ Status TrainingRun::TakeState(const wire::Assignment& view) {
 // The step of its base is committed, even if the worker that kept the records before died before it
 // wrote that down.
 Status TrainingRun::RecordView(const wire::Assignment& view, bool from_disk) {
-  if (from_disk) RecordStart();
+  if (from_disk) PACELINE_TRY(RecordStart());
   std::vector<JsonObject> members;
   const algo::ShardLayout& layout = environment_.engine->layout();
   for (const wire::Assignment::Seat& seat : view.seats) {

@@ -31,8 +31,7 @@ Status TrainingRun::LeadIfDue() {
   if (position_.next_step.value() > 0) {
     Note(fmt::format("going on at step {}", position_.next_step.value()));
   }
-  RecordStart();
-  return {};
+  return RecordStart();
 }
 
 Result<job::RunSummary> TrainingRun::RunLeases() {

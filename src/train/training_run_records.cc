@@ -20,7 +20,7 @@ std::int64_t MaxRssBytes() {
 
 }  // namespace
 
-void TrainingRun::RecordStart() {
+Status TrainingRun::RecordStart() {
   Record("start", JsonObject()
                       .Add("run", directory_.path())
                       .Add("model", config_.model)
@@ -38,6 +38,7 @@ void TrainingRun::RecordStart() {
                       .Add("group", environment_.group));
   PACELINE_LOG(Info, "training {} from step {} to {} with {} thread(s) in {}", config_.model,
                position_.next_step.value(), plan_.Steps(), config_.threads, directory_.path());
+  return Leads() ? KeepConfig() : Status();
 }
 
 // Who waits for whom, and for which connection. Each worker looks at its own connections a few

@@ -1,6 +1,5 @@
 // A trainer whose parameters live on servers.
-#include <fmt/format.h>
-
+#include "job/server_access.h"
 #include "train/training_run.h"
 
 namespace paceline::train {
@@ -39,9 +38,7 @@ Status TrainingRun::OpenServers() {
   RemoteOptions options{.mode = ModeOf(config_.mode),
                         .trainers = Lent() ? 0 : trainers,
                         .delay_compensation = config_.delay_compensation,
-                        .fingerprint = fmt::format("{} batch={} seed={} steps={} push={}",
-                                                   config_.model, config_.batch, config_.seed,
-                                                   plan_.Steps(), share_.steps_per_round),
+                        .fingerprint = job::ServerFingerprint(config_, data_.train->Fingerprint()),
                         .optimizer = optimizer};
   if (config_.mode == "ssp") options.staleness = config_.staleness;
   PACELINE_ASSIGN(parameters_, environment_.connect_servers(RemoteParameters::MakeJob(

@@ -106,6 +106,31 @@ TEST(DenseServers, AGradientThatIsNotFiniteIsTakenBack) {
   EXPECT_NE(hash("1", ""), spoilt);
 }
 
+TEST(DenseServers, ARunThatGoesOnIsTheSameRunAndMayBeLonger) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  const std::string expected = HashOf(RunPaceline(Training(dir / "whole", {"--strategy", "ps"})));
+  HashOf(RunPaceline(Training(run, {"--strategy", "ps", "--steps", "7"})));
+  const auto go_on = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"train", "--resume", "--run", run, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunPaceline(arguments);
+  };
+  const auto expect_refused = [&](const std::vector<std::string>& flags, const char* difference) {
+    const CommandResult refused = go_on(flags);
+    EXPECT_EQ(refused.state.code, 10) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr(difference));
+  };
+  expect_refused({"--lr", "0.02", "--steps", "20"}, "differ: lr: 0.01 / 0.02");
+  expect_refused({"--augment", "none"}, "differ: augment: standard / none");
+  expect_refused({"--train-samples", "41"}, "differ: data: ");
+  expect_refused({"--mode", "ssp"}, "differ: mode: sync / ssp");
+  // What was refused has left nothing behind: the flags of before are still those of the run.
+  const CommandResult longer = go_on({"--steps", "20"});
+  EXPECT_EQ(HashOf(longer), expected);
+  EXPECT_EQ(LastJson(longer.out)["resumed_from_step"], 7);
+}
+
 TEST(DenseServers, WhatServersCannotDoIsRefused) {
   const TempDir dir;
   ExpectError(RunPaceline(Training(dir / "clip", {"--strategy", "ps", "--clip-norm", "1"})), 2,
