@@ -148,7 +148,7 @@ Result<Outcome> RunWorker(const job::TrainConfig& config, Rank rank, const OwnMo
       .trace = config.trace.empty() ? nullptr : &trace};
   if (own != nullptr) {
     environment.build_model = [own](const job::TrainConfig& run) -> Result<train::BuiltModel> {
-      return own->build(run.seed);
+      return train::WithLabelSmoothing(own->build(run.seed), run.label_smoothing);
     };
     environment.open_data = own->open_data;
   }

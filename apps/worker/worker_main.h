@@ -15,7 +15,8 @@ namespace paceline {
 // A model that is not in the catalogue.
 struct OwnModel {
   model::ModelCard card;  // a name, and what a run starts with unless told otherwise
-  // A pure function of the seed, so that every worker builds the same.
+  // A pure function of the seed, so that every worker builds the same. How labels are smoothed is
+  // up to the card and to --label-smoothing, not to the objective that it makes.
   std::function<train::BuiltModel(std::uint64_t seed)> build;
   // Training and held-out samples; empty: what `--data` names, for the card's family.
   std::function<Result<train::DataSource>(const job::TrainConfig& config)> open_data;

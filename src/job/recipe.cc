@@ -6,6 +6,7 @@
 #include "algo/learning_rate.h"
 #include "algo/loss_scale.h"
 #include "job/config_checks.h"
+#include "job/model_choice.h"
 
 namespace paceline::job {
 
@@ -171,7 +172,9 @@ Status CheckRecipe(const TrainConfig& config, const model::ModelCard& card) {
   const bool classes =
       card.family == model::Family::kImage || card.family == model::Family::kTranslation;
   if (config.label_smoothing != 0 && !classes) {
-    return WrongRecipe(fmt::format("--label-smoothing: {} has no labels to smooth", card.name));
+    const char* loss = IsScript(config.model) ? " with --loss mse" : "";
+    return WrongRecipe(
+        fmt::format("--label-smoothing: {}{} has no labels to smooth", card.name, loss));
   }
   if (config.mixup != 0 && card.family != model::Family::kImage) {
     return WrongRecipe(

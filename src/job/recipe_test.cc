@@ -135,6 +135,19 @@ TEST(Recipe, NamesTheFlagThatIsWrong) {
   }
 }
 
+TEST(Recipe, AScriptHasLabelsToSmoothUnlessItsLossIsMse) {
+  TrainConfig config;
+  config.model = "mine.pt";
+  config.label_smoothing = 0.1;
+  model::ModelCard card{.name = "mine.pt"};
+  EXPECT_THAT(Resolve(config, card, 2), IsOk());
+  card.family = model::Family::kCompression;
+  config.loss = "mse";
+  EXPECT_THAT(Resolve(config, card, 2),
+              StatusIs(Code::kInvalidArgument,
+                       HasSubstr("--label-smoothing: mine.pt with --loss mse has no labels")));
+}
+
 TEST(Recipe, WhatServersCannotDoIsSaid) {
   struct Case {
     Change change;

@@ -77,6 +77,8 @@ class Classification final : public Objective {
                               std::span<const algo::AucAccumulator> aucs) const override;
   Deciding Decides() const override { return {"accuracy", algo::Better::kHigher}; }
 
+  std::int64_t classes() const { return classes_; }
+
  private:
   std::int64_t classes_;
   double label_smoothing_;

@@ -11,6 +11,7 @@
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
 #include "train/initial_values.h"
+#include "train/reconstruction.h"
 #include "train/script_network.h"
 #include "train/wrapped_module.h"
 
@@ -143,7 +144,7 @@ std::string SaveScript(const TempDir& dir, std::int64_t inputs) {
 
 TEST(Script, IsANetworkWithItsParameters) {
   const TempDir dir;
-  const auto model = LoadScript(SaveScript(dir, 12), "cross-entropy", {3, 2, 2}, 3);
+  const auto model = LoadScript(SaveScript(dir, 12), {.input_shape = {3, 2, 2}, .classes = 3});
   ASSERT_THAT(model, IsOk());
   const auto trainer = Trainer::Create(*model, {}, SystemClock()).value();
   EXPECT_THAT(Names(trainer->params()), ElementsAre("weight", "bias"));
@@ -153,13 +154,44 @@ TEST(Script, IsANetworkWithItsParameters) {
   EXPECT_EQ(out[0][0][0].item<float>(), 26);
 }
 
+// Of outputs that are not all alike, with labels 0, 1, 2, 0, ...
+double LossOf(const Objective& objective) {
+  const torch::Tensor logits = torch::arange(12).view({4, 3}).to(torch::kFloat).square();
+  return objective.Compute({logits}, {torch::zeros({4}), torch::arange(4) % 3}).sum.item<double>();
+}
+
+TEST(Script, LabelsAreSmoothedAsOfAModelOfTheCatalogue) {
+  const TempDir dir;
+  const std::string path = SaveScript(dir, 12);
+  const auto loss = [&](double smoothing) {
+    return LossOf(
+        *LoadScript(path, {.input_shape = {3, 2, 2}, .classes = 3, .label_smoothing = smoothing})
+             .value()
+             .objective);
+  };
+  EXPECT_EQ(loss(0.1), LossOf(Classification(3, 0.1)));
+  EXPECT_NE(loss(0.1), loss(0));
+}
+
+TEST(OwnObjective, TakesTheLabelSmoothingOfTheRun) {
+  const auto built = [] { return Classifier(std::make_shared<Small>(), 3); };
+  const auto smooth = WithLabelSmoothing(built(), 0.1);
+  ASSERT_THAT(smooth, IsOk());
+  EXPECT_EQ(LossOf(*smooth->objective), LossOf(Classification(3, 0.1)));
+  EXPECT_EQ(LossOf(*WithLabelSmoothing(*smooth, 0).value().objective), LossOf(Classification(3)));
+  BuiltModel other{built().network, std::make_shared<Reconstruction>()};
+  EXPECT_EQ(WithLabelSmoothing(other, 0).value().objective, other.objective);
+  EXPECT_THAT(WithLabelSmoothing(other, 0.1),
+              StatusIs(Code::kInvalidArgument, HasSubstr("--label-smoothing goes with")));
+}
+
 TEST(Script, WhatDoesNotFitIsSaidInOneLine) {
   const TempDir dir;
   const std::string path = SaveScript(dir, 12);
   const auto expect = [&](const std::string& file, const char* loss,
                           std::vector<std::int64_t> shape, const char* why,
                           std::int64_t classes = 3) {
-    const auto model = LoadScript(file, loss, shape, classes);
+    const auto model = LoadScript(file, {.loss = loss, .input_shape = shape, .classes = classes});
     EXPECT_THAT(model, StatusIs(Code::kInvalidArgument, HasSubstr(why)));
     EXPECT_THAT(model.status().message(), HasSubstr(file));
     EXPECT_EQ(model.status().message().find('\n'), std::string::npos);

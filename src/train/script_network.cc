@@ -35,13 +35,13 @@ class ScriptNetwork final : public Network {
 };
 
 // What the network makes of one sample decides what can be wanted of it.
-Result<std::shared_ptr<const Objective>> ChooseObjective(Network& network, const std::string& loss,
-                                                         std::vector<std::int64_t> shape,
-                                                         std::int64_t classes) {
+Result<std::shared_ptr<const Objective>> ChooseObjective(Network& network,
+                                                         const ScriptOptions& options) {
   const torch::NoGradGuard no_grad;
+  std::vector<std::int64_t> shape = options.input_shape;
   shape.insert(shape.begin(), 2);  // batch norm may want more than one
   const torch::Tensor output = network.Forward({torch::zeros(shape)}, {})[0];
-  if (loss == "mse") {
+  if (options.loss == "mse") {
     if (output.sizes().vec() != shape) {
       return Status::Error(Code::kInvalidArgument,
                            fmt::format("--loss mse wants an output with the shape of the input; it "
@@ -56,24 +56,24 @@ Result<std::shared_ptr<const Objective>> ChooseObjective(Network& network, const
                                      "output has {} dimensions",
                                      output.dim()));
   }
-  if (output.size(1) < classes) {
+  if (output.size(1) < options.classes) {
     return Status::Error(
         Code::kInvalidArgument,
         fmt::format("it has {} outputs for {} classes; --classes says how many the "
                     "data have",
-                    output.size(1), classes));
+                    output.size(1), options.classes));
   }
-  return std::shared_ptr<const Objective>(std::make_shared<Classification>(output.size(1)));
+  return std::shared_ptr<const Objective>(
+      std::make_shared<Classification>(output.size(1), options.label_smoothing));
 }
 
 }  // namespace
 
-Result<BuiltModel> LoadScript(const std::string& path, const std::string& loss,
-                              const std::vector<std::int64_t>& input_shape, std::int64_t classes) {
+Result<BuiltModel> LoadScript(const std::string& path, const ScriptOptions& options) {
   auto built = TorchGuard([&]() -> Result<BuiltModel> {
     BuiltModel model;
     model.network = std::make_shared<ScriptNetwork>(torch::jit::load(path));
-    PACELINE_ASSIGN(model.objective, ChooseObjective(*model.network, loss, input_shape, classes));
+    PACELINE_ASSIGN(model.objective, ChooseObjective(*model.network, options));
     return model;
   });
   if (built.ok()) return built;

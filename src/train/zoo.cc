@@ -37,7 +37,10 @@ Result<BuiltModel> BuildModel(const job::TrainConfig& config) {
     return BuildModel(config.model, config.seed, config.label_smoothing);
   }
   PACELINE_ASSIGN(const model::ModelCard card, job::ChooseModel(config));
-  return LoadScript(config.model, config.loss, card.input_shape, card.classes);
+  return LoadScript(config.model, {.loss = config.loss,
+                                   .input_shape = card.input_shape,
+                                   .classes = card.classes,
+                                   .label_smoothing = config.label_smoothing});
 }
 
 Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed,
@@ -56,6 +59,18 @@ Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed,
   }
   PACELINE_ASSIGN(std::shared_ptr<Network> network, NetworkOf(*card, seed));
   return BuiltModel{std::move(network), ObjectiveOf(*card, smoothing)};
+}
+
+Result<BuiltModel> WithLabelSmoothing(BuiltModel model, double label_smoothing) {
+  const auto* const classes = dynamic_cast<const Classification*>(model.objective.get());
+  if (classes != nullptr) {
+    model.objective = std::make_shared<Classification>(classes->classes(), label_smoothing);
+  } else if (label_smoothing != 0) {
+    return Status::Error(Code::kInvalidArgument,
+                         "--label-smoothing goes with train::Classification, which the model's "
+                         "objective is not");
+  }
+  return model;
 }
 
 }  // namespace paceline::train

@@ -26,4 +26,8 @@ Result<BuiltModel> BuildModel(const job::TrainConfig& config);
 Result<BuiltModel> BuildModel(const std::string& name, std::uint64_t seed,
                               std::optional<double> label_smoothing = std::nullopt);
 
+// Somebody's own model with the label smoothing of the run, whatever it was built with. Only
+// Classification has labels of its own: with another objective anything but 0 is kInvalidArgument.
+Result<BuiltModel> WithLabelSmoothing(BuiltModel model, double label_smoothing);
+
 }  // namespace paceline::train

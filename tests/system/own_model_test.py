@@ -11,6 +11,7 @@ import unittest
 BUILD = os.path.abspath(sys.argv.pop(1))
 PACELINE = os.path.join(BUILD, "bin", "paceline")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+UNCHANGED = ["--optimizer", "sgd", "--lr", "1e-30"]  # parameters stay as they are
 
 
 def run(*command, expect=0):
@@ -32,6 +33,32 @@ def read_safetensors(path):
         data = file.read()
     header.pop("__metadata__", None)
     return {name: (entry, data[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+
+
+def to_torch(torch, tensors):
+    return {name: torch.frombuffer(bytearray(raw), dtype=torch.float32).reshape(entry["shape"])
+            for name, (entry, raw) in tensors.items()}
+
+
+def catalogue_state(torch, name):
+    """The state_dict of a model of the catalogue, made by PyTorch's modules and not by ours."""
+    for folder in (("bench", "peers"), ("src", "train")):
+        path = os.path.join(ROOT, *folder)
+        if path not in sys.path:
+            sys.path.insert(0, path)
+    import pytorch_image_models
+    import text_reference
+    torch.manual_seed(5)
+    if name in pytorch_image_models.BUILDERS:
+        model = pytorch_image_models.build(name)
+        if isinstance(model, torch.nn.Sequential):  # VGG16 with batch norm: in two parts, as torchvision has it
+            layers = list(model)
+            cut = [isinstance(layer, torch.nn.Flatten) for layer in layers].index(True)
+            model = torch.nn.ModuleDict({"features": torch.nn.Sequential(*layers[:cut]),
+                                         "classifier": torch.nn.Sequential(*layers[cut + 1:])})
+        return model.state_dict()
+    shapes = {"transformer-small": text_reference.transformer_shapes, "bert-small": text_reference.bert_shapes}[name]()
+    return {tensor: 0.05 * torch.randn(shape) for tensor, shape in shapes}
 
 
 def write_safetensors(path, tensors):
@@ -65,6 +92,8 @@ class ExampleProject(unittest.TestCase):
             self.assertEqual(train(folder, "two", *own, program=paceline)["params_hash"], alone["params_hash"])
             servers = train(folder, "ps", *own, "--strategy", "ps", program=paceline)
             self.assertEqual(servers["params_hash"], alone["params_hash"])
+            smooth = train(folder, "smooth", *fixed, "--label-smoothing", "0.2", program=spirals)
+            self.assertNotEqual(smooth["params_hash"], alone["params_hash"])
 
 
 class PythonModels(unittest.TestCase):
@@ -105,9 +134,7 @@ class PythonModels(unittest.TestCase):
 
         run(PACELINE, "export", self.path("alone"), "--out", self.path("files"))
         tensors = read_safetensors(self.path("files/model.safetensors"))
-        state = {name: torch.frombuffer(bytearray(raw), dtype=torch.float32).reshape(entry["shape"])
-                 for name, (entry, raw) in tensors.items()}
-        missing = self.net().load_state_dict(state, strict=False)
+        missing = self.net().load_state_dict(to_torch(torch, tensors), strict=False)
         self.assertEqual(missing.unexpected_keys, [])
         self.assertEqual([key for key in missing.missing_keys if not key.endswith("num_batches_tracked")], [])
         again = run(PACELINE, "export", self.path("alone"), "--out", self.path("files"), expect=2)
@@ -116,6 +143,31 @@ class PythonModels(unittest.TestCase):
         of_servers = read_safetensors(self.path("of-servers/model.safetensors"))
         self.assertEqual({name: entry["shape"] for name, (entry, _) in of_servers.items()},
                          {name: entry["shape"] for name, (entry, _) in tensors.items()})
+
+    def test_labels_of_a_script_are_smoothed(self):
+        model = self.path("net.pt")
+        self.torch.jit.script(self.net()).save(model)
+        fixed = [model, "--trust-model-files", "--steps", "1", "--batch", "8", "--eval-samples", "10", *UNCHANGED]
+        plain, smooth = (train(self.folder, f"smooth-{smoothing}", *fixed, "--label-smoothing", smoothing)
+                         for smoothing in ("0", "0.5"))
+        self.assertNotEqual(smooth["final_loss"], plain["final_loss"])
+        self.assertEqual(smooth["eval_loss"], plain["eval_loss"])  # judged by the plain one
+        refused = run(PACELINE, "train", *fixed, "--loss", "mse", "--label-smoothing", "0.1", expect=2)
+        self.assertIn("--label-smoothing", refused.stderr)
+
+    def test_the_best_checkpoint_is_exported(self):
+        common = ["image-compression-small", "--batch", "2", "--eval-samples", "10", "--eval-every", "1", *UNCHANGED]
+        kept = train(self.folder, "kept", *common, "--steps", "9", "--keep-best", "--patience", "2")
+        # The loss stays the same, and equal is not better.
+        self.assertEqual((kept["stopped_early"], kept["steps"], kept["best_step"]), (True, 3, 1))
+        for flags, step in ((["--best"], 1), ([], 3)):
+            done = run(PACELINE, "export", self.path("kept"), "--out", self.path(f"of-{step}"), *flags)
+            self.assertIn(f"checkpoint of step {step}\n", done.stdout)
+        self.assertEqual(read_safetensors(self.path("of-1/model.safetensors")).keys(),
+                         read_safetensors(self.path("of-3/model.safetensors")).keys())
+        train(self.folder, "not-kept", *common, "--steps", "1")
+        refused = run(PACELINE, "export", self.path("not-kept"), "--out", self.path("none"), "--best", expect=2)
+        self.assertIn("--keep-best", refused.stderr)
 
     def test_the_average_is_exported_too(self):
         train(self.folder, "averaged", "vgg16-small", "--steps", "2", "--batch", "2", "--eval-samples", "10",
@@ -135,8 +187,7 @@ class PythonModels(unittest.TestCase):
         state = {name: torch.zeros(entry["shape"]) for name, (entry, _) in tensors.items()}
         state["features.1.num_batches_tracked"] = torch.zeros((), dtype=torch.int64)
         write_safetensors(self.path("zeros.safetensors"), state)
-        common = ["vgg16-small", "--steps", "1", "--batch", "2", "--eval-samples", "10", "--lr", "1e-30",
-                  "--optimizer", "sgd"]
+        common = ["vgg16-small", "--steps", "1", "--batch", "2", "--eval-samples", "10", *UNCHANGED]
         summary = train(self.folder, "second", *common, "--init-from", self.path("zeros.safetensors"))
         self.assertAlmostEqual(summary["final_loss"], 2.302585, places=4)  # ln 10: nothing is known
         del state["classifier.1.weight"]
@@ -144,6 +195,30 @@ class PythonModels(unittest.TestCase):
         refused = run(PACELINE, "train", *common, "--run", self.path("third"), "--init-from",
                       self.path("short.safetensors"), expect=12)
         self.assertIn("short.safetensors has no tensor classifier.1.weight", refused.stderr)
+
+    def test_every_small_torch_model_starts_with_the_state_of_its_pytorch_module(self):
+        torch = self.torch
+        cards = json.loads(run(PACELINE, "models", "--json").stdout)["models"]
+        families = {"image", "compression", "translation", "masked-language"}  # the others have tables
+        names = [card["name"] for card in cards if card["name"].endswith("-small") and card["family"] in families]
+        self.assertGreaterEqual(len(names), 8)
+        for name in names:
+            with self.subTest(model=name):
+                state = catalogue_state(torch, name)
+                statistics = [tensor for tensor in state if tensor.rpartition(".")[2].startswith("running_")]
+                for tensor in statistics:
+                    state[tensor] = torch.full_like(state[tensor], 1000.0)
+                write_safetensors(self.path(f"{name}.safetensors"), state)
+                train(self.folder, name, name, "--steps", "1", "--batch", "2", "--train-samples", "20",
+                      "--eval-samples", "4", *UNCHANGED, "--init-from", self.path(f"{name}.safetensors"))
+                run(PACELINE, "export", self.path(name), "--out", self.path(f"{name}-files"))
+                after = to_torch(torch, read_safetensors(self.path(f"{name}-files/model.safetensors")))
+                counters = {tensor for tensor in state if tensor.endswith("num_batches_tracked")}
+                self.assertEqual(set(after), set(state) - counters)
+                for tensor, value in after.items():
+                    # Zeros move by the learning rate; statistics by a tenth of the way to those of the batch.
+                    near = 150 if tensor in statistics else 1e-20
+                    self.assertTrue(torch.allclose(value, state[tensor], rtol=0, atol=near), tensor)
 
 
 if __name__ == "__main__":
