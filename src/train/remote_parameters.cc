@@ -190,10 +190,17 @@ std::vector<float> RemoteParameters::Tail(std::span<const float> statistics,
   return tail;
 }
 
-void RemoteParameters::Accumulate(std::span<const float> dense) {
-  if (summed_ == 0) sum_.assign(dense.size(), 0.0F);
-  ++summed_;
-  std::ranges::transform(sum_, dense, sum_.begin(), std::plus<>());
+// Weighs by samples, in units of those of the first step: steps of equal length are added exactly
+// as they are.
+void RemoteParameters::Accumulate(std::span<const float> dense, double samples) {
+  if (summed_ == 0) {
+    sum_.assign(dense.size(), 0.0F);
+    unit_ = samples;
+  }
+  summed_ += samples / unit_;
+  const auto weight = static_cast<float>(samples / unit_);
+  std::ranges::transform(sum_, dense, sum_.begin(),
+                         [weight](float sum, float value) { return sum + weight * value; });
 }
 
 ps::Push RemoteParameters::PushOf(double learning_rate) const {
@@ -305,11 +312,15 @@ Status RemoteParameters::ExchangeStep(const GradientSpans& gradient,
                           : store_.Push(push, pushes_));
       return PullAfter(push.batch);
     case RemoteMode::kHalfAsync: {
-      if (counts) Accumulate(Gather(gradient, Tail(statistics, {})));
+      if (BeginsRound()) round_rate_ = push.learning_rate;
+      if (counts) Accumulate(Gather(gradient, Tail(statistics, {})), report.samples);
       if (!EndsRound()) return {};
-      const auto mean = 1.0F / static_cast<float>(std::max<std::uint64_t>(1, summed_));
-      for (float& value : sum_) value *= mean;
-      if (std::exchange(summed_, 0) > 0) push.dense = sum_;
+      push.learning_rate = round_rate_;
+      if (summed_ > 0) {
+        const auto mean = static_cast<float>(1 / std::exchange(summed_, 0));
+        for (float& value : sum_) value *= mean;
+        push.dense = sum_;
+      }
       PACELINE_TRY(store_.Push(push, pushes_));
       return PullAfter(push.batch);
     }

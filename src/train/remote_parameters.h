@@ -95,10 +95,11 @@ class RemoteParameters {
   Status Finish(bool of_all_trainers);
 
  private:
+  bool BeginsRound() const { return step_ == share_.FirstStep(rounds()); }
   bool EndsRound() const { return step_ + 1 == share_.EndStep(rounds()); }
 
   static std::vector<float> Gather(const GradientSpans& gradient, std::span<const float> tail);
-  void Accumulate(std::span<const float> dense);
+  void Accumulate(std::span<const float> dense, double samples);
   ps::Push PushOf(double learning_rate) const;
   Status OpenPush(double learning_rate);
   // What comes after the gradient in every push.
@@ -125,11 +126,13 @@ class RemoteParameters {
   FlatTensors& buffers_;
   const RemoteOptions options_;
   algo::TrainerShare share_;
-  std::uint64_t trainers_ = 1;  // who share the samples
-  std::uint64_t step_ = 0;      // next one of the share
-  std::vector<float> dense_;    // as the servers had it last, without padding
-  std::vector<float> sum_;      // of the gradients of this round
-  std::uint64_t summed_ = 0;
+  std::uint64_t trainers_ = 1;         // who share the samples
+  std::uint64_t step_ = 0;             // next one of the share
+  std::vector<float> dense_;           // as the servers had it last, without padding
+  std::vector<float> sum_;             // of the gradients of this round, weighted by samples
+  double summed_ = 0;                  // samples in the sum, in units of those of its first step
+  double unit_ = 0;                    // those
+  float round_rate_ = 0;               // learning rate of the round's first step
   std::vector<std::uint64_t> pushes_;  // of the last pull, when it has ended
   std::uint64_t known_pushes_ = 0;
   std::unique_ptr<ps::OpenPush> open_;  // of this step; null: nothing was handed in
