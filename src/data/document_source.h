@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,12 @@ class DocumentSource {
   // Appends the ids of a sentence: at least one, none of a special sense but "unknown".
   virtual Status Read(std::uint64_t document, std::uint32_t sentence,
                       std::vector<std::int32_t>& ids) const = 0;
+  // How many ids that are.
+  virtual Result<std::size_t> Length(std::uint64_t document, std::uint32_t sentence) const {
+    std::vector<std::int32_t> ids;
+    PACELINE_TRY(Read(document, sentence, ids));
+    return ids.size();
+  }
   virtual std::uint32_t vocabulary() const = 0;  // ids are below
   // Equal texts mean equal data: workers compare them when they join.
   virtual std::string Fingerprint() const = 0;

@@ -1,7 +1,6 @@
 #include "data/image_scan.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 
 #include "data/input_file.h"
 #include "data/jpeg.h"
+#include "data/kept_file.h"
 #include "data/tar.h"
 #include "disk/file_system.h"
 
@@ -232,19 +232,6 @@ class ShardScan {
   std::string wrong_;
 };
 
-// Through a name of its own and a rename, so that nobody reads half of it.
-Status Keep(const ImageIndex& index, const fs::path& path) {
-  disk::PosixFileSystem files;
-  PACELINE_TRY(files.MakeDir(path.parent_path().string()));
-  const std::string temporary = fmt::format("{}.{}.tmp", path.string(), ::getpid());
-  PACELINE_TRY(files.RemoveAll(temporary));
-  PACELINE_ASSIGN(const auto file, files.Create(temporary));
-  PACELINE_TRY(file->Append(EncodeImageIndex(index)));
-  PACELINE_TRY(file->Sync());
-  PACELINE_TRY(file->Close());
-  return files.Rename(temporary, path.string());
-}
-
 }  // namespace
 
 Result<ImageIndex> ScanImages(const ImageLocation& location) {
@@ -290,7 +277,7 @@ Result<KeptIndex> LoadOrScan(const ImageLocation& location, const std::filesyste
     }
   }
   PACELINE_ASSIGN(kept.index, ScanImages(location));
-  if (const Status status = Keep(kept.index, file); !status.ok()) {
+  if (const Status status = KeepFile(file, EncodeImageIndex(kept.index)); !status.ok()) {
     kept.warnings.push_back("the index of images is not kept: " + status.message());
   }
   return kept;

@@ -126,18 +126,19 @@ Result<std::unique_ptr<MaskedBatches>> MaskedBatches::Create(
 Status MaskedBatches::CutDocument(std::uint64_t document) {
   const std::uint32_t sentences = documents_->sentences(document);
   const std::size_t room = options_.max_length - kMarks;
-  std::vector<std::int32_t> ids;
+  std::size_t pieces = 0;
   Stretch stretch{.document = document};
   for (std::uint32_t sentence = 0; sentence < sentences; ++sentence) {
-    PACELINE_TRY(documents_->Read(document, sentence, ids));
+    PACELINE_ASSIGN(const std::size_t length, documents_->Length(document, sentence));
+    pieces += length;
     ++stretch.count;
     // A single sentence at the end stays with those before it.
     const bool last = sentence + 1 == sentences;
     const bool one_left = sentence + 2 == sentences;
-    if (!last && (ids.size() < room || stretch.count < 2 || one_left)) continue;
+    if (!last && (pieces < room || stretch.count < 2 || one_left)) continue;
     if (stretch.count >= 2) stretches_.push_back(stretch);
     stretch = {.document = document, .first = sentence + 1};
-    ids.clear();
+    pieces = 0;
   }
   return {};
 }

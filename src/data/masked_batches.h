@@ -39,8 +39,8 @@ class MaskedBatches final : public BatchSource {
   struct Options {
     std::uint32_t max_length = 128;  // of an instance, its three marks included; from 8 on
   };
-  // Reads everything once to know where stretches end. A document of one sentence only serves as a
-  // second segment. kBadData for less than two documents, or none with two sentences.
+  // Needs the length of every sentence to know where stretches end. A document of one sentence only
+  // serves as a second segment. kBadData for less than two documents, or none with two sentences.
   static Result<std::unique_ptr<MaskedBatches>> Create(
       std::shared_ptr<const DocumentSource> documents, const Options& options);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "data/fnv.h"
+#include "data/piece_lengths.h"
 #include "data/text_check.h"
 
 namespace paceline::data {
@@ -66,43 +67,35 @@ Status ParallelText::TooLong(const TextLines& text, std::uint64_t line, std::siz
                                    pieces, options_.max_length));
 }
 
-// Goes through both texts at once, a stretch of lines of each at a time.
 Status ParallelText::Measure() {
-  constexpr std::uint64_t kStretch = 1 << 14;
-  const std::uint64_t all = lines_->source().size();
-  std::vector<std::uint32_t> sources, targets;
-  std::vector<std::int32_t> ids;
-  const auto measure = [&](const TextLines& text, std::uint64_t first,
-                           std::vector<std::uint32_t>& lengths) {
-    lengths.clear();
-    return text.ForEach(first, std::min(kStretch, all - first),
-                        [&](std::uint64_t, std::string_view line) -> Status {
-                          ids.clear();
-                          options_.tokenizer->Encode(WithoutReturn(line), ids);
-                          lengths.push_back(static_cast<std::uint32_t>(ids.size()));
-                          return {};
-                        });
+  const auto measure = [&](const TextLines& text) {
+    return MeasureLines(text, *options_.tokenizer, options_.cache);
   };
-  auto bad = lines_->bad().begin();
-  for (std::uint64_t first = 0; first < all; first += kStretch) {
-    PACELINE_TRY(measure(lines_->source(), first, sources));
-    PACELINE_TRY(measure(lines_->target(), first, targets));
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const std::uint64_t line = first + i;
-      const bool known_bad = bad != lines_->bad().end() && *bad == line;
-      if (known_bad) ++bad;
-      const bool source_too_long = sources[i] > options_.max_length;
-      const bool too_long = source_too_long || targets[i] + 1 > options_.max_length;
-      if (!known_bad && too_long && options_.policy == BadRecord::kFail) {
-        return source_too_long ? TooLong(lines_->source(), line, sources[i])
-                               : TooLong(lines_->target(), line, std::size_t{targets[i]} + 1);
-      }
-      if (known_bad || too_long) continue;
-      lengths_.push_back({sources[i], targets[i]});
-      numbers_.push_back(line);
-    }
+  PACELINE_ASSIGN(const MeasuredLines sources, measure(lines_->source()));
+  PACELINE_ASSIGN(const MeasuredLines targets, measure(lines_->target()));
+  for (const auto* warnings : {&sources.warnings, &targets.warnings}) {
+    warnings_.insert(warnings_.end(), warnings->begin(), warnings->end());
   }
-  if (numbers_.size() == all) numbers_ = {};
+  return Choose(sources.by_line, targets.by_line);
+}
+
+Status ParallelText::Choose(std::span<const std::uint32_t> sources,
+                            std::span<const std::uint32_t> targets) {
+  auto bad = lines_->bad().begin();
+  for (std::size_t line = 0; line < sources.size(); ++line) {
+    const bool known_bad = bad != lines_->bad().end() && *bad == line;
+    if (known_bad) ++bad;
+    const bool source_too_long = sources[line] > options_.max_length;
+    const bool too_long = source_too_long || targets[line] + 1 > options_.max_length;
+    if (!known_bad && too_long && options_.policy == BadRecord::kFail) {
+      return source_too_long ? TooLong(lines_->source(), line, sources[line])
+                             : TooLong(lines_->target(), line, std::size_t{targets[line]} + 1);
+    }
+    if (known_bad || too_long) continue;
+    lengths_.push_back({sources[line], targets[line]});
+    numbers_.push_back(line);
+  }
+  if (numbers_.size() == sources.size()) numbers_ = {};
   return {};
 }
 

@@ -39,12 +39,13 @@ struct ParallelTextOptions {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::size_t max_length = 0;  // pieces of either side; the target's end is one of them
   BadRecord policy = BadRecord::kFail;
+  std::filesystem::path cache;  // folder that keeps the lengths of lines
 };
 
 // Parallel text as pieces. Immutable, thread-safe.
 class ParallelText final : public TranslationSource {
  public:
-  // Encodes everything once to know all lengths. A longer line is bad data, as above.
+  // Needs all lengths: piece_lengths.h. A line that is too long is bad data, as above.
   static Result<std::unique_ptr<ParallelText>> Open(std::shared_ptr<const ParallelLines> lines,
                                                     const ParallelTextOptions& options);
 
@@ -53,17 +54,21 @@ class ParallelText final : public TranslationSource {
   PairLengths Lengths(std::uint64_t index) const override { return lengths_[index]; }
   std::string Fingerprint() const override;
   std::uint64_t BadRecords() const override { return lines_->source().size() - size(); }
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   ParallelText(std::shared_ptr<const ParallelLines> lines, const ParallelTextOptions& options)
       : lines_(std::move(lines)), options_(options) {}
   Status Measure();
+  // Takes the pairs that are good.
+  Status Choose(std::span<const std::uint32_t> sources, std::span<const std::uint32_t> targets);
   Status TooLong(const TextLines& text, std::uint64_t line, std::size_t pieces) const;
 
   std::shared_ptr<const ParallelLines> lines_;
   ParallelTextOptions options_;
   std::vector<PairLengths> lengths_;    // of good pairs
   std::vector<std::uint64_t> numbers_;  // of their lines; empty when all are good
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace paceline::data

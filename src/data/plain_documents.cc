@@ -39,10 +39,9 @@ Result<std::shared_ptr<const DocumentLines>> DocumentLines::Open(
   return std::shared_ptr<const DocumentLines>(std::move(text));
 }
 
-PlainDocuments::PlainDocuments(std::shared_ptr<const DocumentLines> text,
-                               std::shared_ptr<const Tokenizer> tokenizer, Part part)
-    : text_(std::move(text)), tokenizer_(std::move(tokenizer)), part_(part) {
-  const auto& all = text_->documents();
+PlainDocuments::PlainDocuments(std::shared_ptr<const Pieces> pieces, Part part)
+    : pieces_(std::move(pieces)), part_(part) {
+  const auto& all = pieces_->text->documents();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool wanted = part == Part::kAll || IsHeldOut(i, all.size()) == (part == Part::kHeldOut);
     if (wanted) chosen_.push_back(all[i]);
@@ -51,21 +50,21 @@ PlainDocuments::PlainDocuments(std::shared_ptr<const DocumentLines> text,
 
 Status PlainDocuments::Read(std::uint64_t document, std::uint32_t sentence,
                             std::vector<std::int32_t>& ids) const {
-  const DocumentLines::Document& place = chosen_[document];
+  const TextLines& lines = pieces_->text->lines();
+  const std::uint64_t number = chosen_[document].first_line + sentence;
   const std::size_t before = ids.size();
   std::string line;
-  PACELINE_TRY(text_->lines().Read(place.first_line + sentence, line));
-  tokenizer_->Encode(line, ids);
-  if (ids.size() > before) return {};
+  PACELINE_TRY(lines.Read(number, line));
+  pieces_->tokenizer->Encode(WithoutReturn(line), ids);
+  if (ids.size() - before == pieces_->lengths[number]) return {};
   return Status::Error(Code::kBadData,
-                       fmt::format("{}: changed since it was opened",
-                                   text_->lines().Describe(place.first_line + sentence)));
+                       fmt::format("{}: changed since it was opened", lines.Describe(number)));
 }
 
 std::string PlainDocuments::Fingerprint() const {
   return fmt::format("documents {}part:{} vocabulary:{:016x} documents:{}",
-                     text_->lines().fingerprint(), static_cast<int>(part_),
-                     Fnv(tokenizer_->ToFile("").ToText()), documents());
+                     pieces_->text->lines().fingerprint(), static_cast<int>(part_),
+                     Fnv(pieces_->tokenizer->ToFile("").ToText()), documents());
 }
 
 }  // namespace paceline::data

@@ -42,24 +42,32 @@ class PlainDocuments final : public DocumentSource {
  public:
   enum class Part { kAll, kWithoutHeldOut, kHeldOut };  // held out: every 100th, and the last
 
-  PlainDocuments(std::shared_ptr<const DocumentLines> text,
-                 std::shared_ptr<const Tokenizer> tokenizer, Part part);
+  // Of the whole text; parts of one share it.
+  struct Pieces {
+    std::shared_ptr<const DocumentLines> text;
+    std::shared_ptr<const Tokenizer> tokenizer;
+    std::vector<std::uint32_t> lengths;  // of every line: piece_lengths.h
+  };
+
+  PlainDocuments(std::shared_ptr<const Pieces> pieces, Part part);
 
   std::uint64_t documents() const override { return chosen_.size(); }
   std::uint32_t sentences(std::uint64_t document) const override { return chosen_[document].lines; }
   Status Read(std::uint64_t document, std::uint32_t sentence,
               std::vector<std::int32_t>& ids) const override;
+  Result<std::size_t> Length(std::uint64_t document, std::uint32_t sentence) const override {
+    return pieces_->lengths[chosen_[document].first_line + sentence];
+  }
   std::uint32_t vocabulary() const override {
-    return static_cast<std::uint32_t>(tokenizer_->size());
+    return static_cast<std::uint32_t>(pieces_->tokenizer->size());
   }
   std::string Fingerprint() const override;
   std::uint64_t BadRecords() const override {
-    return part_ == Part::kHeldOut ? 0 : text_->bad();  // counted once
+    return part_ == Part::kHeldOut ? 0 : pieces_->text->bad();  // counted once
   }
 
  private:
-  std::shared_ptr<const DocumentLines> text_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const Pieces> pieces_;
   Part part_;
   std::vector<DocumentLines::Document> chosen_;
 };

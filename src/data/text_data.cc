@@ -1,5 +1,6 @@
 #include "data/text_data.h"
 
+#include <algorithm>
 #include <array>
 #include <system_error>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "data/learnt_vocabulary.h"
 #include "data/masked_batches.h"
 #include "data/parallel_text.h"
+#include "data/piece_lengths.h"
 #include "data/plain_documents.h"
 #include "data/text_lines.h"
 #include "data/translation_batches.h"
@@ -86,10 +88,26 @@ Status TakeVocabulary(const VocabularyOptions& options, std::span<const TextLine
   return {};
 }
 
+// A folder that cannot be written to is warned of once.
+void AddWarnings(const std::vector<std::string>& warnings, TextData& data) {
+  for (const std::string& warning : warnings) {
+    if (std::ranges::find(data.warnings, warning) != data.warnings.end()) continue;
+    data.warnings.push_back(warning);
+  }
+}
+
 void WarnOfBadRecords(const fs::path& place, TextData& data) {
   const std::uint64_t bad = data.train->BadRecords() + data.held_out->BadRecords();
   if (bad == 0) return;
   data.warnings.push_back(fmt::format("{}: {} bad lines left out", place.string(), bad));
+}
+
+Result<std::shared_ptr<const PlainDocuments::Pieces>> MeasureDocuments(
+    std::shared_ptr<const DocumentLines> text, const fs::path& cache, TextData& data) {
+  PACELINE_ASSIGN(MeasuredLines measured, MeasureLines(text->lines(), *data.tokenizer, cache));
+  AddWarnings(measured.warnings, data);
+  return std::make_shared<const PlainDocuments::Pieces>(
+      PlainDocuments::Pieces{std::move(text), data.tokenizer, std::move(measured.by_line)});
 }
 
 struct DocumentFiles {
@@ -131,12 +149,16 @@ Result<TextData> OpenTranslationData(const TextDataOptions& options) {
                                .file = options.vocab,
                                .cache = options.data / kCacheFolder},
                               texts, data));
-  const ParallelTextOptions text_options{
-      .tokenizer = data.tokenizer, .max_length = options.max_length, .policy = options.policy};
+  const ParallelTextOptions text_options{.tokenizer = data.tokenizer,
+                                         .max_length = options.max_length,
+                                         .policy = options.policy,
+                                         .cache = options.data / kCacheFolder};
   PACELINE_ASSIGN(std::shared_ptr<const ParallelText> train,
                   ParallelText::Open(train_lines, text_options));
   PACELINE_ASSIGN(std::shared_ptr<const ParallelText> held_out,
                   ParallelText::Open(held_out_lines, text_options));
+  AddWarnings(train->warnings(), data);
+  AddWarnings(held_out->warnings(), data);
   data.train = options.batch_tokens == 0
                    ? std::make_unique<TranslationBatches>(std::move(train))
                    : std::make_unique<TranslationBatches>(
@@ -158,24 +180,29 @@ Result<TextData> OpenMaskedData(const TextDataOptions& options) {
   TextData data;
   const std::array<const TextLines*, 1> texts{&train_text->lines()};
   std::error_code ignored;
-  const fs::path folder =
-      fs::is_directory(options.data, ignored) ? options.data : options.data.parent_path();
+  const fs::path cache =
+      (fs::is_directory(options.data, ignored) ? options.data : options.data.parent_path()) /
+      kCacheFolder;
   PACELINE_TRY(TakeVocabulary({.kind = PieceKind::kWordPieces,
                                .pieces = options.pieces,
                                .letters = options.letters,
                                .file = options.vocab,
-                               .cache = folder / kCacheFolder},
+                               .cache = cache},
                               texts, data));
   using Part = PlainDocuments::Part;
   const MaskedBatches::Options batch_options{.max_length =
                                                  static_cast<std::uint32_t>(options.max_length)};
-  const auto open = [&](const std::shared_ptr<const DocumentLines>& text, Part part) {
-    return MaskedBatches::Create(std::make_shared<PlainDocuments>(text, data.tokenizer, part),
-                                 batch_options);
+  PACELINE_ASSIGN(const auto train_pieces, MeasureDocuments(train_text, cache, data));
+  auto held_out_pieces = train_pieces;
+  if (separate) {
+    PACELINE_ASSIGN(held_out_pieces, MeasureDocuments(held_out_text, cache, data));
+  }
+  const auto open = [&](const std::shared_ptr<const PlainDocuments::Pieces>& pieces, Part part) {
+    return MaskedBatches::Create(std::make_shared<PlainDocuments>(pieces, part), batch_options);
   };
-  auto train = open(train_text, separate ? Part::kAll : Part::kWithoutHeldOut);
+  auto train = open(train_pieces, separate ? Part::kAll : Part::kWithoutHeldOut);
   if (!train.ok()) return train.status().Wrap(options.data.string());
-  auto held_out = open(held_out_text, separate ? Part::kAll : Part::kHeldOut);
+  auto held_out = open(held_out_pieces, separate ? Part::kAll : Part::kHeldOut);
   if (!held_out.ok()) return held_out.status().Wrap(options.data.string() + ": held out");
   data.train = std::move(*train);
   data.held_out = std::move(*held_out);
