@@ -135,18 +135,24 @@ Result<Launch> RecognizeHorovod(const LaunchVariables& variables) {
 
 Result<Launch> RecognizePaddle(const LaunchVariables& variables) {
   PACELINE_ASSIGN(Launch server, RecognizePaddleServer(variables));
-  if (server || !variables.Has("PADDLE_TRAINER_ID")) return server;
+  // The second ones are those of the Fluid benchmarks' scripts.
+  const char* rank = variables.FirstSet({"PADDLE_TRAINER_ID", "PADDLE_INIT_TRAINER_ID"});
+  const char* world = variables.FirstSet({"PADDLE_TRAINERS_NUM", "TRAINERS"});
+  if (!server && !variables.Has(rank) && variables.Has("TRAINING_ROLE") &&
+      variables.Has("TRAINERS")) {
+    return variables.Missing("PADDLE_INIT_TRAINER_ID", "TRAINERS");
+  }
+  if (server || !variables.Has(rank)) return server;
   for (const char* role : {"TRAINING_ROLE", "PADDLE_ROLE"}) {
     if (variables.Text(role).value_or("TRAINER") != "TRAINER") {
       return variables.Wrong(role, "not TRAINER or PSERVER");
     }
   }
   const bool old_name = !variables.Has("PADDLE_LOCAL_RANK");
-  PACELINE_ASSIGN(
-      LaunchEnvironment launch,
-      ReadRanks(variables, "paddle",
-                {"PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM",
-                 old_name ? "PADDLE_RANK_IN_NODE" : "PADDLE_LOCAL_RANK", "PADDLE_LOCAL_SIZE"}));
+  PACELINE_ASSIGN(LaunchEnvironment launch,
+                  ReadRanks(variables, "paddle",
+                            {rank, world, old_name ? "PADDLE_RANK_IN_NODE" : "PADDLE_LOCAL_RANK",
+                             "PADDLE_LOCAL_SIZE"}));
   PACELINE_ASSIGN(launch.servers, PaddleServers(variables));
   PACELINE_ASSIGN(launch.coordinator, PaddleCoordinator(variables, launch.world));
   return Launch(launch);

@@ -18,13 +18,6 @@ using Json = nlohmann::json;
 constexpr char kTfConfig[] = "TF_CONFIG";
 constexpr std::size_t kMaxTfConfigBytes = 4U << 20;
 
-// The first of the names that is set; the first of all when none is.
-const char* FirstSet(const LaunchVariables& variables, std::initializer_list<const char*> names) {
-  const auto* found =
-      std::find_if(names.begin(), names.end(), [&](const char* n) { return variables.Has(n); });
-  return found == names.end() ? *names.begin() : *found;
-}
-
 LaunchEnvironment Server(std::string source, std::uint64_t index,
                          std::vector<std::string> servers) {
   LaunchEnvironment launch{.source = std::move(source),
@@ -76,7 +69,7 @@ Result<TfTask> ReadTfTask(const LaunchVariables& variables, const Json& config) 
 // DMLC_RANK is what the tracker gives out, the others are names of BytePS and of older trackers.
 Result<std::uint64_t> DmlcIndex(const LaunchVariables& variables, const char* id_name,
                                 std::uint64_t count) {
-  const char* name = FirstSet(variables, {"DMLC_RANK", id_name, "DMLC_TASK_ID"});
+  const char* name = variables.FirstSet({"DMLC_RANK", id_name, "DMLC_TASK_ID"});
   if (count == 1 && !variables.Has(name)) return std::uint64_t{0};
   PACELINE_ASSIGN(const std::uint64_t index, variables.RequiredNumber(name, "DMLC_ROLE"));
   if (index >= count) return variables.Wrong(name, fmt::format("must be less than {}", count));
@@ -104,8 +97,8 @@ Result<std::vector<std::string>> DmlcServers(const LaunchVariables& variables) {
 
 }  // namespace
 
-Result<std::vector<std::string>> ReadServerList(const LaunchVariables& variables,
-                                                const char* name) {
+Result<std::vector<std::string>> ReadServerList(const LaunchVariables& variables, const char* name,
+                                                std::string_view port) {
   std::vector<std::string> servers;
   const auto text = variables.Text(name);
   if (!text) return servers;
@@ -113,7 +106,7 @@ Result<std::vector<std::string>> ReadServerList(const LaunchVariables& variables
   for (bool more = true; more;) {
     const std::size_t comma = left.find(',');
     more = comma != std::string_view::npos;
-    const auto endpoint = ParseEndpoint(left.substr(0, comma));
+    const auto endpoint = ParseEndpoint(std::string(left.substr(0, comma)).append(port));
     if (!endpoint.ok()) return endpoint.status().Wrap(name);
     servers.push_back(endpoint->ToString());
     if (more) left.remove_prefix(comma + 1);
@@ -129,28 +122,38 @@ Result<std::vector<std::string>> OwnServers(const LaunchVariables& variables) {
   return ReadServerList(variables, "PACELINE_SERVERS");
 }
 
+// The newer names have addresses. The scripts of the Fluid benchmarks (2018) have hosts, all with
+// one port, or addresses in PSERVERS; in their Kubernetes files that is the number of hosts.
 Result<std::vector<std::string>> PaddleServers(const LaunchVariables& variables) {
-  return ReadServerList(
-      variables, FirstSet(variables, {"PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_PSERVER_ENDPOINTS"}));
+  const char* hosts = "PADDLE_INIT_PSERVERS";
+  const char* list = variables.FirstSet(
+      {"PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_PSERVER_ENDPOINTS", hosts, "PSERVERS"});
+  if (list != hosts) return ReadServerList(variables, list);
+  PACELINE_ASSIGN(const auto port, variables.Port("PADDLE_INIT_PORT"));
+  if (!port) return variables.Missing("PADDLE_INIT_PORT", hosts);
+  PACELINE_ASSIGN(auto servers, ReadServerList(variables, hosts, fmt::format(":{}", *port)));
+  PACELINE_ASSIGN(const auto count, variables.Number("PSERVERS"));
+  if (count.value_or(servers.size()) == servers.size()) return servers;
+  return variables.Wrong("PSERVERS", fmt::format("{} has {} hosts", hosts, servers.size()));
 }
 
 // A server knows its own address; its index is where that stands in the list.
 Result<Launch> RecognizePaddleServer(const LaunchVariables& variables) {
-  const char* role = FirstSet(variables, {"TRAINING_ROLE", "PADDLE_ROLE"});
+  const char* role = variables.FirstSet({"TRAINING_ROLE", "PADDLE_ROLE"});
   if (variables.Text(role).value_or("") != "PSERVER") return Launch();
   PACELINE_ASSIGN(std::vector<std::string> servers, PaddleServers(variables));
   if (servers.empty()) return variables.Missing("PADDLE_PSERVERS_IP_PORT_LIST", role);
   PACELINE_ASSIGN(const auto host, variables.Host("POD_IP"));
-  PACELINE_ASSIGN(const auto port, variables.Port("PADDLE_PORT"));
+  const char* port_name = variables.FirstSet({"PADDLE_PORT", "PADDLE_INIT_PORT"});
+  PACELINE_ASSIGN(const auto port, variables.Port(port_name));
   if (!host) return variables.Missing("POD_IP", role);
-  if (!port) return variables.Missing("PADDLE_PORT", role);
+  if (!port) return variables.Missing(port_name, role);
   const std::string mine = Endpoint{*host, *port}.ToString();
   const auto found = std::ranges::find(servers, mine);
   if (found == servers.end()) {
-    return Status::Error(Code::kInvalidArgument,
-                         fmt::format("POD_IP and PADDLE_PORT make {}, which is not in the list of "
-                                     "servers",
-                                     mine));
+    return Status::Error(
+        Code::kInvalidArgument,
+        fmt::format("POD_IP and {} make {}, which is not in the list of servers", port_name, mine));
   }
   const auto index = static_cast<std::uint64_t>(found - servers.begin());
   return Launch(Server("paddle", index, std::move(servers)));

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -26,9 +27,11 @@ Result<Launch> RecognizeTensorflow(const LaunchVariables& variables);
 Result<Launch> RecognizeDmlc(const LaunchVariables& variables);
 Result<Launch> RecognizeIndexedJob(const LaunchVariables& variables);
 
-// "host:port,host:port" of a variable; empty when it is not set.
-Result<std::vector<std::string>> ReadServerList(const LaunchVariables& variables, const char* name);
-// Of PACELINE_SERVERS, and of either of Paddle's names.
+// "host:port,host:port" of a variable; empty when it is not set. `port`: what is missing behind
+// each host.
+Result<std::vector<std::string>> ReadServerList(const LaunchVariables& variables, const char* name,
+                                                std::string_view port = "");
+// Of PACELINE_SERVERS, and of any of Paddle's names.
 Result<std::vector<std::string>> OwnServers(const LaunchVariables& variables);
 Result<std::vector<std::string>> PaddleServers(const LaunchVariables& variables);
 

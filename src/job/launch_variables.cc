@@ -1,5 +1,6 @@
 #include "job/launch_variables.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -18,6 +19,11 @@ std::optional<std::string> LaunchVariables::Text(const char* name) const {
   const char* value = getenv_(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return value;
+}
+
+const char* LaunchVariables::FirstSet(std::initializer_list<const char*> names) const {
+  const auto* found = std::ranges::find_if(names, [this](const char* name) { return Has(name); });
+  return found == names.end() ? *names.begin() : *found;
 }
 
 bool LaunchVariables::IsTrue(const char* name) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ class LaunchVariables {
 
   std::optional<std::string> Text(const char* name) const;
   bool Has(const char* name) const { return Text(name).has_value(); }
+  // The first of the names that is set; the first of all when none is.
+  const char* FirstSet(std::initializer_list<const char*> names) const;
   // "True", "true" or "1".
   bool IsTrue(const char* name) const;
 
