@@ -12,6 +12,8 @@
 
 namespace paceline::collective {
 
+class IdleCores;
+
 // Bytes that an engine handed to the network, frame headers included, and the number of frames.
 // Zero for engines that do not know.
 struct Traffic {
@@ -69,6 +71,10 @@ class Engine {
 
   // Fails the operation in progress and all later ones with `why`. Thread-safe, returns at once.
   virtual void Abort(const Status& why) = 0;
+
+  // Null where ranks do not share a host, cannot tell, or are more than the host has cores. Lives
+  // as long as the engine.
+  virtual IdleCores* idle_cores() { return nullptr; }
 
   virtual Traffic traffic() const { return {}; }
 

@@ -1,6 +1,7 @@
 #include "collective/local_group.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,15 +32,20 @@ void Pause() {
 
 // The words lie in memory that several processes share, hence no private futex.
 void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t seen,
-               std::chrono::nanoseconds timeout) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
-  const timespec limit{seconds.count(), (timeout - seconds).count()};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
+               std::optional<std::chrono::nanoseconds> timeout) {
+  timespec limit{};
+  if (timeout) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*timeout);
+    limit = {seconds.count(), (*timeout - seconds).count()};
+  }
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, timeout ? &limit : nullptr, nullptr, 0);
 }
 
 void FutexWake(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
+
+constexpr std::size_t kCpuWords = CPU_SETSIZE / 64;
 
 }  // namespace
 
@@ -54,6 +60,9 @@ struct LocalGroup::Control {
   alignas(kLine) std::atomic<std::uint64_t> arrived{0};   // barriers reached
   alignas(kLine) std::atomic<std::uint32_t> doorbell{0};  // changes to wake this rank
   std::atomic<std::uint32_t> sleeping{0};
+  alignas(kLine) std::atomic<std::uint32_t> offers{0};  // of cores to this rank
+  std::atomic<std::uint32_t> wants_offers{0};
+  std::array<std::atomic<std::uint64_t>, kCpuWords> cpus{};  // of this rank, a bit each
   // Two: a fast rank publishes its next operation while a slow one still reads this one. It cannot
   // get further ahead, since every operation has a barrier.
   alignas(kLine) std::array<Published, 2> published;
@@ -64,6 +73,14 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 LocalGroup::LocalGroup(net::SharedMemory memory, const Options& options)
     : memory_(std::move(memory)), options_(options) {
   PACELINE_CHECK(memory_.bytes().size() == MemoryBytes(options), "memory made for this group");
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (::sched_getaffinity(0, sizeof(cpus), &cpus) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &cpus) == 0) continue;
+    ControlOf(options_.index).cpus[static_cast<std::size_t>(cpu) / 64] |= std::uint64_t{1}
+                                                                          << (cpu % 64);
+  }
 }
 
 std::size_t LocalGroup::MemoryBytes(const Options& options) {
@@ -160,6 +177,7 @@ Status LocalGroup::Barrier(std::chrono::steady_clock::time_point deadline) {
 Status LocalGroup::Sleep(std::uint64_t turn, std::chrono::steady_clock::time_point deadline) {
   Control& mine = ControlOf(options_.index);
   mine.sleeping.store(1, std::memory_order_seq_cst);
+  if (OffersCores()) OfferCore(turn);
   Status status;
   for (;;) {
     const std::uint32_t seen = mine.doorbell.load(std::memory_order_seq_cst);
@@ -174,6 +192,68 @@ Status LocalGroup::Sleep(std::uint64_t turn, std::chrono::steady_clock::time_poi
   }
   mine.sleeping.store(0, std::memory_order_seq_cst);
   return status;
+}
+
+// To one rank: helpers of several would take this core from each other.
+void LocalGroup::OfferCore(std::uint64_t turn) const {
+  for (std::size_t i = 1; i < options_.size(); ++i) {
+    Control& other = ControlOf((options_.index + i) % options_.size());
+    if (other.arrived.load(std::memory_order_seq_cst) >= turn) continue;
+    if (other.wants_offers.load(std::memory_order_seq_cst) == 0) continue;
+    other.offers.fetch_add(1, std::memory_order_seq_cst);
+    FutexWake(other.offers);
+    return;
+  }
+}
+
+// Each offer once: who makes nothing of it waits for the next.
+bool LocalGroup::Await() {
+  Control& mine = ControlOf(options_.index);
+  // Who sleeps already has offered its core to nobody.
+  if (mine.wants_offers.exchange(1, std::memory_order_seq_cst) == 0 && Idle()) return true;
+  while (!ended_.load(std::memory_order_seq_cst)) {
+    const std::uint32_t offers = mine.offers.load(std::memory_order_seq_cst);
+    if (offers != std::exchange(offers_seen_, offers)) {
+      if (Idle()) return true;
+      continue;
+    }
+    FutexWait(mine.offers, offers, std::nullopt);
+  }
+  mine.wants_offers.store(0, std::memory_order_seq_cst);
+  return false;
+}
+
+bool LocalGroup::Idle() const {
+  if (aborted_.load(std::memory_order_acquire) != nullptr || ended_) return false;
+  const std::uint64_t here = ControlOf(options_.index).arrived.load(std::memory_order_seq_cst);
+  for (std::size_t i = 0; i < options_.size(); ++i) {
+    const Control& other = ControlOf(i);
+    if (other.sleeping.load(std::memory_order_seq_cst) != 0 &&
+        other.arrived.load(std::memory_order_seq_cst) > here) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<int> LocalGroup::CpusOfOthers() const {
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+      const std::uint64_t word = ControlOf(i).cpus[static_cast<std::size_t>(cpu) / 64].load();
+      if (i == options_.index || (word >> (cpu % 64) & 1) == 0) continue;
+      cpus.push_back(cpu);
+      break;
+    }
+  }
+  return cpus;
+}
+
+void LocalGroup::End() {
+  ended_.store(true, std::memory_order_seq_cst);
+  Control& mine = ControlOf(options_.index);
+  mine.offers.fetch_add(1, std::memory_order_seq_cst);
+  FutexWake(mine.offers);
 }
 
 Status LocalGroup::Missing(std::uint64_t turn) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "collective/idle_cores.h"
 #include "net/shared_memory.h"
 
 namespace paceline::collective {
@@ -26,9 +27,10 @@ struct LocalOperation {
 };
 
 // The ranks of one host around one piece of shared memory: a region for each, and barriers that
-// spin briefly, then sleep in the kernel. Each process has its own object for the same memory.
-// Thread-compatible, except for Abort(), which is thread-safe.
-class LocalGroup {
+// spin briefly, then sleep in the kernel. A rank that goes to sleep offers its core to one of those
+// that it waits for. Each process has its own object for the same memory. Thread-compatible, except
+// for Abort(), which is thread-safe, and what a thread of its own does with IdleCores.
+class LocalGroup : public IdleCores {
  public:
   struct Options {
     std::vector<std::uint64_t> ranks;  // of this host, for messages
@@ -72,6 +74,13 @@ class LocalGroup {
   // Makes Barrier() return `why`, now and later.
   void Abort(const Status& why);
 
+  // Whether every rank has a core of its own: only then a rank that sleeps leaves one idle.
+  bool OffersCores() const { return options_.spins > 0; }
+  bool Await() override;
+  bool Idle() const override;
+  std::vector<int> CpusOfOthers() const override;
+  void End() override;
+
  private:
   struct Control;
   Control& ControlOf(std::size_t index) const;
@@ -79,6 +88,7 @@ class LocalGroup {
   Status Sleep(std::uint64_t turn, std::chrono::steady_clock::time_point deadline);
   Status Missing(std::uint64_t turn) const;
   void Wake(std::size_t index) const;
+  void OfferCore(std::uint64_t turn) const;
   Status AbortStatus() const;
 
   net::SharedMemory memory_;
@@ -87,6 +97,8 @@ class LocalGroup {
   std::uint64_t published_ = 0;  // operations published
   std::shared_ptr<const Status> aborted_storage_;
   std::atomic<const Status*> aborted_{nullptr};
+  std::uint32_t offers_seen_ = 0;  // by Await()
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace paceline::collective

@@ -62,6 +62,9 @@ class NativeEngine final : public Engine {
   Status Broadcast(std::span<std::byte> bytes, Rank root) override;
   Status Barrier() override;
   void Abort(const Status& why) override;
+  IdleCores* idle_cores() override {
+    return local_ != nullptr && local_->OffersCores() ? local_.get() : nullptr;
+  }
   Traffic traffic() const override { return {mesh_.bytes_sent(), mesh_.frames_sent()}; }
   std::vector<Link> Links() const override { return MeshLinks(mesh_); }
 

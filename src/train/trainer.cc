@@ -85,6 +85,9 @@ Status Trainer::PrepareExchange() {
                            .timeout = options_.timeout};
   if (options_.engine != nullptr) {
     exchange.engine = options_.engine;
+    // With several threads a worker's loops have other cores already.
+    collective::IdleCores* const cores = options_.engine->idle_cores();
+    if (cores != nullptr && at::get_num_threads() == 1) helper_.emplace(*cores);
     if (options_.engine->MovesDataBesideComputation()) {
       queue_.emplace(*options_.engine, clock_);
       exchange.queue = &*queue_;
@@ -104,6 +107,7 @@ Status Trainer::PrepareExchange() {
 Status Trainer::Attach(collective::Engine* engine) {
   return TorchGuard([&]() -> Status {
     queue_.reset();  // ends what is in flight
+    helper_.reset();
     exchange_.reset();
     options_.engine = engine;
     return engine != nullptr ? PrepareExchange() : Status();
@@ -226,6 +230,7 @@ Result<StepOutcome> Trainer::TryStep(const StepInput& input, const NextBatch& ne
 
 Result<ShardReport> Trainer::RunShard(const StepInput& input, const data::Batch& batch) {
   ShardReport report{.samples = batch.count};
+  const LoopHelper::Scope helped(helper_ ? &*helper_ : nullptr);
   for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   if (exchange_) std::ranges::copy(buffers_before_, buffers_.All().begin());
   if (batch.count > 0) {

@@ -15,6 +15,7 @@
 #include "data/loader.h"
 #include "job/phases.h"
 #include "train/gradient_exchange.h"
+#include "train/loop_helper.h"
 #include "train/optimizer.h"
 #include "train/parameter_average.h"
 #include "train/parameters.h"
@@ -164,6 +165,7 @@ class Trainer {
   RemoteParameters* remote_ = nullptr;
   std::optional<collective::Queue> queue_;      // with a group beyond this host
   std::unique_ptr<GradientExchange> exchange_;  // with a group, servers or more than one shard
+  std::optional<LoopHelper> helper_;            // with a group on this host
   std::vector<double> squared_norms_;           // with servers: of the gradients of this step
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // keep the hooks alive
   Step current_step_;
