@@ -1,11 +1,8 @@
 #include "bench/table_perf.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -15,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/resident_memory.h"
 #include "base/rng.h"
 #include "base/text_table.h"
 #include "bench/private_folder.h"
@@ -23,6 +21,7 @@
 #include "ps/push_message.h"
 #include "ps/row_optimizer.h"
 #include "ps/server_core.h"
+#include "ps/snapshot_writer.h"
 
 namespace paceline::bench {
 
@@ -32,12 +31,6 @@ using SortedJson = nlohmann::json;
 
 constexpr std::size_t kMadeAtOnce = 10'000;
 constexpr double kMega = 1e-6;
-
-std::int64_t ResidentBytes() {
-  std::int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages >> pages;
-  return pages * ::sysconf(_SC_PAGESIZE);
-}
 
 double ElapsedSince(Instant start) { return ToSeconds(SystemClock().Now() - start); }
 
@@ -100,11 +93,10 @@ class GrowingTable {
     Instant start = SystemClock().Now();
     PACELINE_TRY(core_->Snapshot());
     point.snapshot_seconds = ElapsedSince(start);
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-      if (entry.path().filename().string().starts_with("snapshot-")) {
-        point.snapshot_bytes += static_cast<std::int64_t>(entry.file_size());
-      }
-    }
+    PACELINE_ASSIGN(const auto snapshots, ps::ListSnapshots(*file_system_, folder_));
+    PACELINE_ASSIGN(const auto bytes,
+                    file_system_->Size(ps::SnapshotPath(folder_, snapshots.back())));
+    point.snapshot_bytes = static_cast<std::int64_t>(bytes);
     core_.reset();
     ::malloc_trim(0);
     start = SystemClock().Now();
@@ -217,7 +209,7 @@ Status RunTablePerf(const Progress& progress, const std::stop_token& stop,
   PACELINE_TRY(Validate(config));
   PACELINE_ASSIGN(const std::int64_t payload, PayloadOfRow(config));
   PACELINE_ASSIGN(const PrivateFolder own, PrivateFolder::Make(config.folder));
-  const std::int64_t resident_before = ResidentBytes();
+  const std::uint64_t resident_before = ResidentBytes();
   PACELINE_ASSIGN(GrowingTable table, GrowingTable::Open(config, own.path().string()));
   for (const std::int64_t rows : config.rows) {
     if (stop.stop_requested()) return Status::Error(Code::kAborted, "stopped");
@@ -227,7 +219,7 @@ Status RunTablePerf(const Progress& progress, const std::stop_token& stop,
     const Instant start = SystemClock().Now();
     PACELINE_TRY(table.GrowTo(rows));
     point.make_seconds = ElapsedSince(start);
-    point.resident_bytes = ResidentBytes() - resident_before;
+    point.resident_bytes = static_cast<std::int64_t>(ResidentBytes() - resident_before);
     PACELINE_TRY(table.Measure(point));
     PACELINE_TRY(table.SaveAndLoad(point));
     results.points.push_back(point);

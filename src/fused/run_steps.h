@@ -30,7 +30,7 @@ struct TrainerContext {
   TrainerPlace place;
   ps::Store& store;                        // of a job that was configured with `spec`
   const ps::JobSpec& spec;                 // of DescribeJob()
-  std::function<Status()> save = nullptr;  // makes the state durable; none: servers see to it
+  std::function<Status()> save = nullptr;  // makes the state durable; none: servers do
   bool pull_ahead = false;                 // one round, where the mode allows it
   bool elastic = false;                    // trainers come and go, and samples are lent
   job::LeaseTaker* leases = nullptr;       // of such a run; none: it is complete but for its end

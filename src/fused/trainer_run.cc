@@ -278,7 +278,11 @@ Status Run::EvaluateNow() {
 }
 
 Status Run::SaveNow() {
-  if (!context_.save || saved_at_ == steps_->steps()) return {};
+  if (!context_.save) {
+    context_.store.SaveWithNextPush();
+    return {};
+  }
+  if (saved_at_ == steps_->steps()) return {};
   const job::PhaseScope scope(environment_.clock, steps_->phases(), job::Phase::kCheckpoint);
   Status saved = context_.save();
   log_.Record("checkpoint", JsonObject()

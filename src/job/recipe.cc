@@ -117,11 +117,10 @@ Status CheckWithServers(const TrainConfig& config) {
     return WrongRecipe(
         "--keep-best marks checkpoints of workers; with --strategy ps servers keep theirs");
   }
-  if (config.checkpoint_every != 0 || config.checkpoint_required ||
-      config.keep != TrainConfig{}.keep) {
+  if (config.keep != TrainConfig{}.keep) {
     return WrongRecipe(
-        "--checkpoint-every, --checkpoint-required and --keep are about checkpoints of workers; "
-        "with --strategy ps servers keep theirs (--wal)");
+        "--keep counts checkpoints of workers; with --strategy ps each server keeps its two newest "
+        "snapshots");
   }
   if (config.patience > 0 && config.mode != "sync") {
     return WrongRecipe(

@@ -159,8 +159,6 @@ TEST(Recipe, WhatServersCannotDoIsSaid) {
       {[](auto& c) { c.ema = 0.9; }, "--ema"},
       {[](auto& c) { c.loss_scale = "dynamic"; }, "--loss-scale dynamic"},
       {[](auto& c) { c.keep_best = true; }, "--keep-best"},
-      {[](auto& c) { c.checkpoint_every = 5; }, "--checkpoint-every"},
-      {[](auto& c) { c.checkpoint_required = true; }, "--checkpoint-required"},
       {[](auto& c) { c.keep = 5; }, "--keep"},
       {[](auto& c) { c.patience = 2, c.mode = "async"; }, "--mode sync, not async"},
   };
@@ -172,6 +170,7 @@ TEST(Recipe, WhatServersCannotDoIsSaid) {
                 StatusIs(Code::kInvalidArgument, HasSubstr(wrong.message)));
   }
   const std::vector<Change> fine{
+      [](auto& c) { c.checkpoint_every = 5, c.checkpoint_required = true; },
       [](auto& c) { c.optimizer = "adamw", c.beta2 = 0.98, c.decay_exclude = "norm-bias"; },
       [](auto& c) { c.loss_scale = "1024"; },
       [](auto& c) { c.patience = 2; },

@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/resident_memory.h"
 #include "base/thread.h"
 #include "net/acceptor.h"
 #include "wire/endian.h"
@@ -21,15 +21,6 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kMaxMessageOfCoordinator = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kConnectSlice(1'000), kBetweenTries(50), kAnswerTime(1'000);
-
-std::uint64_t ResidentBytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr) return 0;
-  unsigned long total = 0, resident = 0;
-  const int read = std::fscanf(file, "%lu %lu", &total, &resident);
-  std::fclose(file);
-  return read == 2 ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
-}
 
 // The coordinator has looked at us and will not have us.
 bool Final(Code code) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -46,6 +47,7 @@ class Client : public Store {
   Status Push(const ps::Push& push, std::span<const std::uint64_t> pulled) override;
   Result<std::unique_ptr<OpenPush>> Open(const ps::Push& push,
                                          std::span<const std::uint64_t> pulled) override;
+  void SaveWithNextPush() override { save_ = true; }
   Status Flush() override;
   std::uint64_t Acknowledged(std::uint64_t lease) override;
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,
@@ -95,13 +97,14 @@ class Client : public Store {
   // What is said to one server, and with which dense floats.
   using PushOne = std::function<Status(std::size_t server, const ps::Push& push)>;
   Status ForEachShare(const ps::Push& push, std::span<const std::uint64_t> pulled,
-                      const PushOne& use) const;
+                      const PushOne& use);
 
   const JobSpec job_;
   std::vector<std::unique_ptr<ServerLink>> links_;
   std::vector<std::vector<DensePiece>> pieces_;  // by server
   Mutex asking_;                                 // one request after the other
   std::optional<Announced> announced_ PACELINE_GUARDED_BY(asking_);
+  std::atomic<bool> save_ = false;  // the next push says so
 };
 
 }  // namespace paceline::ps

@@ -24,13 +24,15 @@ std::span<const float> GatherRows(const TablePart& part, std::span<const std::si
 
 // The rows of each server, without dense floats.
 Status Client::ForEachShare(const ps::Push& push, std::span<const std::uint64_t> pulled,
-                            const PushOne& use) const {
+                            const PushOne& use) {
+  const bool save = save_.exchange(false);
   std::vector<std::vector<Share>> shares;  // by table part
   shares.reserve(push.tables.size());
   for (const TablePart& part : push.tables) shares.push_back(Split(part.ids));
   for (std::size_t i = 0; i < links_.size(); ++i) {
     ps::Push mine = push;
     mine.dense = {};
+    mine.save = save;
     mine.version = i < pulled.size() ? pulled[i] : kVersionUnknown;
     std::vector<std::vector<float>> values(push.tables.size());
     for (std::size_t t = 0; t < push.tables.size(); ++t) {
@@ -57,6 +59,7 @@ class Client::SplitPush final : public OpenPush {
  public:
   explicit SplitPush(Client& client) : client_(client) {}
   ~SplitPush() override {
+    if (!next_.empty() && saves_) client_.SaveWithNextPush();  // this one never was
     for (std::size_t i = 0; i < next_.size(); ++i) client_.links_[i]->CancelPush();
   }
   SplitPush(const SplitPush&) = delete;
@@ -65,6 +68,7 @@ class Client::SplitPush final : public OpenPush {
   Status Begin(const ps::Push& push, std::span<const std::uint64_t> pulled) {
     return client_.ForEachShare(push, pulled, [&](std::size_t server, const ps::Push& mine) {
       const auto floats = static_cast<std::size_t>(client_.DenseFloatsOf(server));
+      saves_ = mine.save;
       PACELINE_TRY(client_.links_[server]->BeginPush(mine, floats));
       next_.push_back(0);
       return Status();
@@ -102,6 +106,7 @@ class Client::SplitPush final : public OpenPush {
   Client& client_;
   std::vector<std::size_t> next_;  // piece, by server
   std::uint64_t at_ = 0;           // floats so far
+  bool saves_ = false;             // Push::save
 };
 
 Result<std::unique_ptr<OpenPush>> Client::Open(const ps::Push& push,

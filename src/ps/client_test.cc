@@ -402,6 +402,23 @@ TEST_F(OpenPushTest, WhatIsTakenBackNeverCounts) {
   ExpectOneStep();
 }
 
+TEST_F(OpenPushTest, TheNextPushThatCountsAsksEveryServerToSave) {
+  Start(2, true);
+  const auto wants = [&] {
+    return std::pair(running_[0].core->WantsSnapshot(), running_[1].core->WantsSnapshot());
+  };
+  ASSERT_THAT(client_->Push({.learning_rate = 1, .dense = gradient_}, {}), IsOk());
+  ASSERT_THAT(client_->Flush(), IsOk());
+  client_->SaveWithNextPush();
+  Append(*Open(1), 0, 10);  // taken back
+  EXPECT_EQ(wants(), std::pair(false, false));
+  const auto open = Open(1);
+  Append(*open, 0, gradient_.size());
+  ASSERT_THAT(open->Finish(), IsOk());
+  ASSERT_THAT(client_->Flush(), IsOk());
+  EXPECT_EQ(wants(), std::pair(true, true));
+}
+
 TEST_F(OpenPushTest, AServerMayComeBackInTheMiddle) {
   Start(2, true);
   const auto open = Open(0);

@@ -81,6 +81,7 @@ MessageBytes MessageFor(const TestPush& push, const JobSpec& spec, std::uint32_t
                .learning_rate = push.learning_rate,
                .last = push.last,
                .deltas = push.deltas,
+               .save = push.save,
                .trainers = push.trainers,
                .tables = {},
                .dense = {}};

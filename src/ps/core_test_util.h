@@ -27,6 +27,7 @@ struct TestPush {
   float learning_rate = 0.125F;
   bool last = false;
   bool deltas = false;
+  bool save = false;
   std::uint64_t trainers = 1;
   std::map<std::uint32_t, std::map<std::int64_t, std::vector<float>>> rows;  // by table and id
   std::vector<float> dense;

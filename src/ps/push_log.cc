@@ -73,11 +73,8 @@ Result<std::uint64_t> Recover(const PushLogOptions& options, std::uint64_t first
   PACELINE_ASSIGN(const auto segments, ListSegments(fs, options.folder));
   std::uint64_t next = first;
   for (const std::uint64_t segment : segments) {
+    if (segment < first) continue;
     const std::string path = SegmentPath(options.folder, segment);
-    if (segment < first) {
-      PACELINE_TRY(fs.RemoveAll(path));
-      continue;
-    }
     if (segment != next) {
       return Status::Error(
           Code::kBadCheckpoint,

@@ -49,7 +49,7 @@ class PushLog {
   using Durable = std::function<void(const Status&)>;
 
   // Gives every record of segment `first` and those behind it to `replay`, in order; older segments
-  // are removed. kBadCheckpoint: a segment is missing, or damaged so that no crash explains it.
+  // stay as they are. kBadCheckpoint: one is missing, or damaged so that no crash explains it.
   static Result<std::unique_ptr<PushLog>> Open(const PushLogOptions& options, std::uint64_t first,
                                                const RecordVisitor& replay, LogRecovery& recovery);
   ~PushLog();  // what was appended is made durable

@@ -15,7 +15,7 @@ namespace {
 
 using internal::kAlignment, internal::Padded;
 
-constexpr std::uint32_t kLast = 1, kDeltas = 2;
+constexpr std::uint32_t kLast = 1, kDeltas = 2, kSave = 4;
 constexpr std::size_t kHeaderBytes = 56, kTableHeaderBytes = 16;
 constexpr std::size_t kDenseCountAt = 40;  // in the header
 constexpr std::uint32_t kMaxPushedTables = 4096;
@@ -49,7 +49,7 @@ bool operator==(const Push& a, const Push& b) {
   return a.lease == b.lease && a.batch == b.batch && a.version == b.version &&
          std::bit_cast<std::uint32_t>(a.learning_rate) ==
              std::bit_cast<std::uint32_t>(b.learning_rate) &&
-         a.last == b.last && a.deltas == b.deltas && a.trainers == b.trainers &&
+         a.last == b.last && a.deltas == b.deltas && a.save == b.save && a.trainers == b.trainers &&
          a.tables == b.tables && SameBits(a.dense, b.dense);
 }
 
@@ -78,7 +78,7 @@ PushEncoder::PushEncoder(const Push& push, std::size_t dense_floats, std::span<s
   writer.Number(push.batch);
   writer.Number(push.version);
   writer.Number(std::bit_cast<std::uint32_t>(push.learning_rate));
-  writer.Number((push.last ? kLast : 0U) | (push.deltas ? kDeltas : 0U));
+  writer.Number((push.last ? kLast : 0U) | (push.deltas ? kDeltas : 0U) | (push.save ? kSave : 0U));
   writer.Number(push.trainers);
   writer.Number(std::uint64_t{dense_floats});
   writer.Number(std::uint64_t{push.tables.size()});
@@ -115,10 +115,12 @@ Result<Push> DecodePush(std::span<const std::byte> bytes) {
   const auto flags = reader.Number<std::uint32_t>();
   push.last = (flags & kLast) != 0;
   push.deltas = (flags & kDeltas) != 0;
+  push.save = (flags & kSave) != 0;
   push.trainers = reader.Number<std::uint64_t>();
   const auto dense = reader.Number<std::uint64_t>();
   const auto tables = reader.Number<std::uint64_t>();
-  if (flags > (kLast | kDeltas) || push.trainers == 0 || tables > kMaxPushedTables) reader.Fail();
+  const bool known = flags <= (kLast | kDeltas | kSave);
+  if (!known || push.trainers == 0 || tables > kMaxPushedTables) reader.Fail();
   for (std::uint64_t i = 0; i < tables && reader.ok(); ++i)
     push.tables.push_back(ReadTable(reader));
   push.dense = reader.Array<float>(dense);

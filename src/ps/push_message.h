@@ -37,6 +37,7 @@ struct Push {
   float learning_rate = 0;
   bool last = false;           // no further batch of this lease
   bool deltas = false;         // changes of values, not gradients (geo)
+  bool save = false;           // whoever gets it shall make a snapshot soon, with it
   std::uint64_t trainers = 1;  // so many share the samples: deltas are divided by this
   std::vector<TablePart> tables;
   std::span<const float> dense;  // this server's blocks one after the other; empty: none

@@ -27,6 +27,7 @@ struct Arrays {
             .learning_rate = 0.05F,
             .last = true,
             .deltas = true,
+            .save = true,
             .trainers = 12,
             .tables = {{.table = 0, .dim = 3, .ids = ids, .values = rows},
                        {.table = 1, .dim = 1, .ids = id, .values = one}},

@@ -161,6 +161,7 @@ Result<ServerCore::Pushed> ServerCore::Impl::PushOnce(ps::Push push, const KeptM
     PACELINE_ASSIGN(record, Log(ChangeType::kPush, logged.bytes, logged.owner));
   }
   PACELINE_TRY(Apply(*values, push, Plan(*values, push, logged)));
+  if (push.save) snapshot_asked_ = true;
   return Pushed{.duplicate = false, .record = record};
 }
 

@@ -69,8 +69,9 @@ struct ServerStatus {
 // What was found when a server came back.
 struct ServerRecovery {
   bool snapshot = false;
-  std::uint64_t replayed = 0;    // pushes of the log
-  std::uint64_t torn_bytes = 0;  // never acknowledged
+  std::vector<std::string> damaged;  // newer snapshots that could not be used, and why
+  std::uint64_t replayed = 0;        // pushes of the log
+  std::uint64_t torn_bytes = 0;      // never acknowledged
 };
 
 // What one server keeps and does, without a network: dense blocks, tables, ledger, log and
@@ -127,6 +128,7 @@ class ServerCore {
   // Makes everything durable that was pushed so far, and the log short. Pushes wait only while
   // dense floats are copied and the cache of a table on disk is written out.
   Status Snapshot();
+  // The log is long, or a push has asked for one.
   bool WantsSnapshot() const;
 
   ServerStatus StatusNow() const;

@@ -10,6 +10,7 @@
 
 #include "disk/faulty_file_system.h"
 #include "ps/core_test_util.h"
+#include "ps/snapshot_writer.h"
 #include "testing/sanitized.h"
 #include "testing/seed.h"
 #include "testing/status_matchers.h"
@@ -110,6 +111,29 @@ TEST_P(ServerCoreCrashTest, WhatWasAcknowledgedIsThere) {
       EXPECT_FALSE(name.starts_with("snapshot-") && name.ends_with(".tmp")) << name;
     }
   }
+}
+
+// At every moment the one before would do.
+TEST_P(ServerCoreCrashTest, TheNewestSnapshotMayBeDamagedWhenThereAreTwo) {
+  bool died = true;
+  std::uint64_t tried = 0;
+  for (std::uint64_t at = 1; died; ++at) {
+    ASSERT_LT(at, 1000U);
+    std::filesystem::remove_all(dir_.path());
+    std::filesystem::create_directory(dir_.path());
+    died = WorkAndDie(at);
+    const auto snapshots = ListSnapshots(posix_, dir_.path());
+    ASSERT_THAT(snapshots, IsOk());
+    if (snapshots->size() < 2) continue;
+    ++tried;
+    const std::string path = SnapshotPath(dir_.path(), snapshots->back());
+    testing::WriteFile(path, testing::ReadFile(path).substr(0, 100));
+    TestServers servers(1, {.file_system = &posix_, .folder = dir_.path(), .load_from = {}});
+    ASSERT_EQ(servers.size(), 1U) << "killed at operation " << at;
+    EXPECT_EQ(servers[0].recovery().damaged.size(), 1U);
+    ASSERT_GE(servers[0].StatusNow().pushes, *acked_) << "operation " << at;
+  }
+  EXPECT_GT(tried, 0U);
 }
 
 std::string NameOfCrash(const ::testing::TestParamInfo<Action>& info) {

@@ -1,4 +1,5 @@
 // What a server's core does with its folder: log, snapshots and recovery.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +13,9 @@
 namespace paceline::ps {
 
 namespace {
+
+// Of a server's folder: when the newest is damaged, the one before and its log take its place.
+constexpr std::size_t kSnapshots = 2;
 
 Status DamagedLog(const std::string& why) { return Status::Error(Code::kBadCheckpoint, why); }
 
@@ -54,6 +58,48 @@ void ServerCore::Impl::WhenDurable(std::uint64_t record, std::function<void(cons
   }
 }
 
+// A snapshot of another server is refused; only damage makes an older one count.
+Result<std::uint64_t> ServerCore::Impl::LoadNewestSnapshot(Damaged& damaged) {
+  disk::FileSystem& fs = *options_.file_system;
+  PACELINE_ASSIGN(const auto snapshots, ListSnapshots(fs, options_.folder));
+  if (snapshots.empty()) return std::uint64_t{1};
+  for (auto number = snapshots.rbegin(); number != snapshots.rend(); ++number) {
+    auto state = LoadSnapshot(fs, options_.folder, *number, ValuesOptions());
+    if (state.ok()) {
+      Adopt(std::move(state).value());
+      recovery_.snapshot = true;
+      return *number;
+    }
+    if (state.status().code() != Code::kBadCheckpoint) return state.status();
+    damaged.emplace_back(*number, state.status());
+  }
+  return damaged.front().second;
+}
+
+// Kept for whoever looks for the reason.
+Status ServerCore::Impl::SetAside(const Damaged& damaged) {
+  disk::FileSystem& fs = *options_.file_system;
+  for (const auto& [number, why] : damaged) {
+    const std::string path = SnapshotPath(options_.folder, number);
+    PACELINE_TRY(fs.Rename(path, path + ".broken"));
+    recovery_.damaged.push_back(
+        fmt::format("{}; it is now {}.broken, and an older snapshot with the log behind it counts",
+                    why.message(), path));
+    snapshot_asked_ = true;  // so that there are two again
+  }
+  return damaged.empty() ? Status() : fs.SyncDir(options_.folder);
+}
+
+// A snapshot goes before its log: what is there can be used.
+Status ServerCore::Impl::RemoveOldSnapshots() {
+  disk::FileSystem& fs = *options_.file_system;
+  PACELINE_ASSIGN(const auto snapshots, ListSnapshots(fs, options_.folder));
+  const std::uint64_t oldest =
+      snapshots.empty() ? 0 : snapshots[snapshots.size() - std::min(kSnapshots, snapshots.size())];
+  PACELINE_TRY(RemoveSnapshotsBefore(fs, options_.folder, oldest));
+  return log_->records().DropBefore(oldest);
+}
+
 // The newest snapshot, then what the log has behind it.
 Status ServerCore::Impl::Recover() {
   const MutexLock writing(writer_);
@@ -62,16 +108,9 @@ Status ServerCore::Impl::Recover() {
   if (fs == nullptr) {
     return Status::Error(Code::kInvalidArgument, "a folder needs a file system");
   }
-  std::uint64_t first = 1;
   if (!options_.folder.empty()) {
-    PACELINE_ASSIGN(const auto snapshots, ListSnapshots(*fs, options_.folder));
-    if (!snapshots.empty()) {
-      first = snapshots.back();
-      PACELINE_ASSIGN(ServerState state,
-                      LoadSnapshot(*fs, options_.folder, first, ValuesOptions()));
-      Adopt(std::move(state));
-      recovery_.snapshot = true;
-    }
+    Damaged damaged;
+    PACELINE_ASSIGN(const std::uint64_t first, LoadNewestSnapshot(damaged));
     const auto group = options_.wal == Wal::kAlways ? std::chrono::milliseconds(0) : options_.group;
     LogRecovery found;
     PACELINE_ASSIGN(log_, ChangeLog::Open(
@@ -80,7 +119,8 @@ Status ServerCore::Impl::Recover() {
                                   PACELINE_REQUIRES(writer_) { return Replay(type, payload); },
                               found));
     recovery_.torn_bytes = found.torn_bytes;
-    PACELINE_TRY(RemoveSnapshotsBefore(*fs, options_.folder, first));
+    PACELINE_TRY(SetAside(damaged));
+    PACELINE_TRY(RemoveOldSnapshots());
   }
   if (options_.load_from.empty()) return {};
   if (Configured().ok()) {
@@ -186,6 +226,7 @@ Result<ServerCore::Impl::Frozen> ServerCore::Impl::Freeze() {
   }
   PACELINE_ASSIGN(frozen.segment, log_->records().StartSegment());
   log_bytes_ = 0;
+  snapshot_asked_ = false;
   return frozen;
 }
 
@@ -199,11 +240,21 @@ Status ServerCore::Impl::WriteFrozen(const Frozen& frozen) {
                               .initialised = frozen.initialised,
                               .progress = frozen.progress,
                               .rounds = frozen.rounds}));
+  // An older one is removed only for one that can be read.
+  const Status verified = VerifySnapshot(fs, options_.folder, frozen.segment);
+  if (verified.code() == Code::kBadCheckpoint) {
+    const std::string path = SnapshotPath(options_.folder, frozen.segment);
+    PACELINE_TRY(fs.Rename(path, path + ".broken"));
+    return Status::Error(Code::kDisk, verified.message())
+        .Wrap("what was written reads differently");
+  }
+  PACELINE_TRY(verified);
   ++snapshots_;
-  PACELINE_TRY(log_->records().DropBefore(frozen.segment));
-  return RemoveSnapshotsBefore(fs, options_.folder, frozen.segment);
+  return RemoveOldSnapshots();
 }
 
-bool ServerCore::Impl::WantsSnapshot() const { return log_bytes_ > options_.snapshot_log_bytes; }
+bool ServerCore::Impl::WantsSnapshot() const {
+  return snapshot_asked_ || log_bytes_ > options_.snapshot_log_bytes;
+}
 
 }  // namespace paceline::ps

@@ -33,6 +33,13 @@ bool HasText(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
+// Flips a bit of a file.
+void Damage(const std::string& path, std::size_t at) {
+  std::string bytes = testing::ReadFile(path);
+  bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
+  testing::WriteFile(path, bytes);
+}
+
 class DurableCoreTest : public ::testing::Test {
  protected:
   ServerCoreOptions Options(disk::FileSystem& fs) {
@@ -151,6 +158,72 @@ TEST_F(DurableCoreTest, ALongLogAsksForASnapshot) {
   EXPECT_EQ(Files("wal-").size(), 1U);
 }
 
+TEST_F(DurableCoreTest, APushAsksForASnapshot) {
+  const JobSpec spec = TestJob(Apply::kAtOnce, 1);
+  for (const Wal wal : {Wal::kAlways, Wal::kOff}) {
+    std::filesystem::remove_all(dir_.path());
+    std::filesystem::create_directory(dir_.path());
+    ServerCoreOptions options = Options(fs_);
+    options.wal = wal;
+    {
+      TestServers servers(1, options);
+      servers.Begin(spec);
+      servers.Push(PushNamed(spec, 0, 0));
+      EXPECT_FALSE(servers[0].WantsSnapshot());
+      TestPush saving = PushNamed(spec, 0, 1);
+      saving.save = true;
+      servers.Push(saving);
+      EXPECT_TRUE(servers[0].WantsSnapshot());
+      EXPECT_THAT(servers[0].Snapshot(), IsOk());
+      EXPECT_FALSE(servers[0].WantsSnapshot());
+    }
+    TestServers again(1, options);
+    EXPECT_FALSE(again[0].WantsSnapshot());
+    EXPECT_EQ(*again[0].NextBatch(0), 2U);
+  }
+}
+
+TEST_F(DurableCoreTest, TwoSnapshotsAreKeptWithTheLogOfTheOlder) {
+  const JobSpec spec = TestJob(Apply::kAtOnce, 1);
+  TestServers servers(1, Options(fs_));
+  servers.Begin(spec);
+  for (std::uint64_t batch = 0; batch < 5; ++batch) {
+    servers.Push(PushNamed(spec, 0, batch));
+    ASSERT_THAT(servers[0].Snapshot(), IsOk());
+    EXPECT_EQ(Files("snapshot-").size(), batch == 0 ? 1U : 2U);
+    EXPECT_EQ(Files("wal-").size(), batch == 0 ? 1U : 2U);
+  }
+}
+
+// What was written is read again before anything older goes.
+TEST_F(DurableCoreTest, ASnapshotThatReadsDifferentlyReplacesNothing) {
+  const JobSpec spec = TestJob(Apply::kAtOnce, 1);
+  std::vector<float> values;
+  {
+    bool damages = false;
+    disk::FaultyFileSystem forgetful(fs_, {}, [&](const std::string& operation) {
+      const bool reads = operation.starts_with("read ") && HasText(operation, "snapshot-");
+      if (reads && damages) Damage(Files("snapshot-").back(), 200);
+      damages = damages && !reads;
+    });
+    TestServers servers(1, Options(forgetful));
+    servers.Begin(spec);
+    for (std::uint64_t batch = 0; batch < 2; ++batch) {
+      servers.Push(PushNamed(spec, 0, batch));
+      ASSERT_THAT(servers[0].Snapshot(), IsOk());
+    }
+    servers.Push(PushNamed(spec, 0, 2));
+    values = servers.Values();
+    damages = true;
+    EXPECT_THAT(servers[0].Snapshot(), StatusIs(Code::kDisk, HasSubstr("reads differently")));
+  }
+  EXPECT_EQ(Files("snapshot-").size(), 3U);  // one of them set aside
+  TestServers again(1, Options(fs_));
+  EXPECT_EQ(again[0].recovery().replayed, 1U);
+  again.Begin(spec);
+  EXPECT_EQ(again.Values(), values);
+}
+
 TEST_F(DurableCoreTest, AnotherServersFolderIsRefused) {
   const JobSpec spec = TestJob(Apply::kAtOnce, 1);
   for (const bool snapshot : {false, true}) {
@@ -165,13 +238,6 @@ TEST_F(DurableCoreTest, AnotherServersFolderIsRefused) {
     options.servers = 2;
     EXPECT_THAT(ServerCore::Open(options), StatusIs(Code::kMismatch, HasSubstr("server 0 of 1")));
   }
-}
-
-// Flips a bit of a file.
-void Damage(const std::string& path, std::size_t at) {
-  std::string bytes = testing::ReadFile(path);
-  bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
-  testing::WriteFile(path, bytes);
 }
 
 TEST_F(DurableCoreTest, ATornTailIsCutAndDamageInTheMiddleIsRefused) {
@@ -198,6 +264,42 @@ TEST_F(DurableCoreTest, ATornTailIsCutAndDamageInTheMiddleIsRefused) {
   }
   Damage(log, whole.size() / 2);
   EXPECT_THAT(ServerCore::Open(Options(fs_)), StatusIs(Code::kBadCheckpoint, HasSubstr(log + ":")));
+}
+
+TEST_F(DurableCoreTest, AnOlderSnapshotAndItsLogReplaceADamagedOne) {
+  const JobSpec spec = TestJob(Apply::kTogether, 2);
+  std::vector<float> values;
+  {
+    TestServers servers(1, Options(fs_));
+    servers.Begin(spec);
+    for (std::uint64_t batch = 0; batch < 4; ++batch) {
+      for (const std::uint64_t trainer : {0U, 1U}) servers.Push(PushNamed(spec, trainer, batch));
+      if (batch < 3) {
+        ASSERT_THAT(servers[0].Snapshot(), IsOk());
+      }
+    }
+    values = servers.Values();
+  }
+  const std::string path = Files("snapshot-").back();
+  Damage(path, 300);
+  {
+    TestServers servers(1, Options(fs_));
+    ASSERT_EQ(servers[0].recovery().damaged.size(), 1U);
+    EXPECT_THAT(servers[0].recovery().damaged[0], HasSubstr(path + ".broken"));
+    EXPECT_EQ(servers[0].recovery().replayed, 4U);
+    EXPECT_TRUE(std::filesystem::exists(path + ".broken"));
+    servers.Begin(spec);
+    EXPECT_EQ(servers.Values(), values);
+    EXPECT_TRUE(servers[0].WantsSnapshot());
+    EXPECT_THAT(servers[0].Snapshot(), IsOk());
+  }
+  // All of them: the newest is named, and everything stays.
+  const std::vector<std::string> both = Files("snapshot-");
+  Damage(both[0], 300);
+  Damage(both.back(), 300);
+  EXPECT_THAT(ServerCore::Open(Options(fs_)),
+              StatusIs(Code::kBadCheckpoint, HasSubstr(both.back())));
+  EXPECT_EQ(Files("snapshot-"), both);
 }
 
 TEST_F(DurableCoreTest, ADamagedSnapshotIsRefusedWithItsName) {

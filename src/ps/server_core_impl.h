@@ -86,6 +86,12 @@ class ServerCore::Impl {
   }
 
   ServerValuesOptions ValuesOptions() const;
+  // Takes the newest snapshot that is whole; returns the segment of the log that comes behind it.
+  // Those that are not go to `damaged`, with why.
+  using Damaged = std::vector<std::pair<std::uint64_t, Status>>;
+  Result<std::uint64_t> LoadNewestSnapshot(Damaged& damaged) PACELINE_REQUIRES(writer_);
+  Status SetAside(const Damaged& damaged);
+  Status RemoveOldSnapshots();
   void Adopt(ServerState state) PACELINE_REQUIRES(writer_);
   // Returns the record's number; 0 without a log.
   Result<std::uint64_t> Log(ChangeType type, std::span<const std::byte> payload,
@@ -118,6 +124,7 @@ class ServerCore::Impl {
   std::unique_ptr<ChangeLog> log_;  // from Recover() on; null without a folder
   std::atomic<std::uint64_t> log_bytes_{0};
   std::atomic<std::uint64_t> snapshots_{0};
+  std::atomic<bool> snapshot_asked_{false};
 
   MessagePool pool_;
 

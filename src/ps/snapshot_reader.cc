@@ -191,6 +191,17 @@ class StateBuilder final : public SnapshotSink {
   ServerState state_;
 };
 
+class NoSink final : public SnapshotSink {
+ public:
+  Status Head(const SnapshotHead& /*head*/) override { return {}; }
+  Status Dense(std::size_t /*plane*/, std::uint64_t /*begin*/,
+               std::span<const float> /*floats*/) override {
+    return {};
+  }
+  Status Row(std::uint32_t /*table*/, const TableRow& /*row*/) override { return {}; }
+  Status Waiting(std::span<const std::byte> /*message*/) override { return {}; }
+};
+
 }  // namespace
 
 Status ReadSnapshot(disk::FileSystem& fs, const std::string& folder, std::uint64_t number,
@@ -212,6 +223,11 @@ Status ReadSnapshot(disk::FileSystem& fs, const std::string& folder, std::uint64
         fmt::format("{}:{}: damaged, or its end is missing", path, content->whole_bytes));
   }
   return {};
+}
+
+Status VerifySnapshot(disk::FileSystem& fs, const std::string& folder, std::uint64_t number) {
+  NoSink sink;
+  return ReadSnapshot(fs, folder, number, sink);
 }
 
 Result<ServerState> LoadSnapshot(disk::FileSystem& fs, const std::string& folder,

@@ -49,6 +49,9 @@ class SnapshotSink {
 Status ReadSnapshot(disk::FileSystem& fs, const std::string& folder, std::uint64_t number,
                     SnapshotSink& sink);
 
+// The same, for nobody: whether all of it is there.
+Status VerifySnapshot(disk::FileSystem& fs, const std::string& folder, std::uint64_t number);
+
 // The state of the server that wrote the snapshot. kMismatch when `options` is another server's.
 Result<ServerState> LoadSnapshot(disk::FileSystem& fs, const std::string& folder,
                                  std::uint64_t number, const ServerValuesOptions& options);

@@ -15,7 +15,7 @@
 namespace paceline::ps {
 
 // Numbers of the snapshots in a folder, in order. The newest is whole whatever crashed: it got its
-// name when it was durable.
+// name when it was durable. Only a medium that forgets can damage it.
 Result<std::vector<std::uint64_t>> ListSnapshots(disk::FileSystem& fs, const std::string& folder);
 std::string SnapshotPath(const std::string& folder, std::uint64_t number);
 // Removes the snapshots before `number` and what crashes left behind.

@@ -41,6 +41,7 @@ class StaleStore final : public Store {
                                          std::span<const std::uint64_t> pulled) override {
     return below_->Open(push, pulled);
   }
+  void SaveWithNextPush() override { below_->SaveWithNextPush(); }
   Status Flush() override { return below_->Flush(); }
   std::uint64_t Acknowledged(std::uint64_t lease) override { return below_->Acknowledged(lease); }
   Result<ChangedRows> PullChanged(std::uint64_t trainer, std::uint32_t table,

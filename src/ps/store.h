@@ -99,6 +99,9 @@ class Store {
   // Other pushes may wait until that is finished or gone. Here it is a Push() at its end.
   virtual Result<std::unique_ptr<OpenPush>> Open(const ps::Push& push,
                                                  std::span<const std::uint64_t> pulled);
+  // Every server makes a snapshot when it has the next push, beside whatever else it does. Nothing
+  // here: a store in this process is saved by whoever owns it.
+  virtual void SaveWithNextPush() {}
   // Returns when everything pushed before is applied and as durable as was asked for.
   virtual Status Flush() = 0;
   // Batches of this lease that are applied and durable everywhere, as far as is known without

@@ -90,7 +90,11 @@ Status TrainingRun::TolerateFailedSave(const Status& failed) {
 }
 
 Status TrainingRun::SaveNow() {
-  if (saved_at_ == position_.next_step || remote_) return {};  // servers keep what they have
+  if (remote_) {
+    parameters_->SaveWithNextPush();  // servers keep what they have
+    return {};
+  }
+  if (saved_at_ == position_.next_step) return {};
   const job::PhaseScope scope(environment_.clock, trainer_->phases(), job::Phase::kCheckpoint);
   const auto generation = SaveCheckpoint(*store_, *trainer_, position_, identity_);
   const Status saved = generation.status();

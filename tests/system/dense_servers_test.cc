@@ -77,6 +77,15 @@ TEST(DenseServers, AServerKilledInTheMiddleChangesNothing) {
       expected);
 }
 
+// Trainers say it with a push; a server looks every few milliseconds whether one did.
+TEST(DenseServers, CheckpointsOfTheRunAreSnapshotsOfTheServers) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  HashOf(RunPaceline(Training(run, {"--strategy", "ps", "--checkpoint-every", "4"})));
+  const auto record = nlohmann::json::parse(ReadFile(run + "/servers/server-0.json"));
+  EXPECT_GE(record["snapshots"], 2);  // one of them is the last
+}
+
 // Over TCP the forward pass begins with the first layer that has arrived, and a server that dies
 // meanwhile sends what is missing when it is back.
 TEST(DenseServers, ParametersThatComeLayerByLayerGiveTheSameBits) {
