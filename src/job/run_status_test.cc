@@ -221,20 +221,22 @@ TEST(RunStatus, ServersHaveALineEach) {
   FakeRun run;
   run.Start().Steps(1, 20).Write();
   std::filesystem::create_directories(run.Path() + "/servers");
-  testing::WriteFile(run.Path() + "/servers/server-1.json",
-                     R"({"endpoint":"127.0.0.1:4711","pid":12,"rows":3,"table_bytes":2000000,)"
-                     R"("log_bytes":500000,"pushes":100,"duplicates":1,"version":50,)"
-                     R"("tables":[{"name":"words","rows":3,"waiting":7,"evicted":40}],)"
-                     R"("staleness":[90,8,0,2]})");
+  testing::WriteFile(
+      run.Path() + "/servers/server-1.json",
+      R"({"endpoint":"127.0.0.1:4711","pid":12,"rows":3,"table_bytes":2000000,)"
+      R"("rss_bytes":31000000,"log_bytes":500000,"pushes":100,"duplicates":1,"version":50,)"
+      R"("tables":[{"name":"words","rows":3,"waiting":7,"evicted":40}],)"
+      R"("staleness":[90,8,0,2]})");
   RunSnapshot snapshot = Look(run);
   ASSERT_EQ(snapshot.servers.size(), 1U);
   snapshot.servers[0].written_unix = kNow - 1;
   EXPECT_THAT(
       StatusText(snapshot, kNow, TextStyle::kPlain),
-      HasSubstr("SERVER   ENDPOINT         PID   STATE   ROWS   MEMORY      LOG   PUSHES   TWICE   "
-                "VERSION   STALENESS\n"
-                "     1   127.0.0.1:4711    12   alive      3   2.0 MB   0.5 MB      100       1   "
-                "     50   0: 90 %, 1: 8 %, 4-7: 2 %\n"));
+      HasSubstr(
+          "SERVER   ENDPOINT         PID   STATE   ROWS   MEMORY       RSS      LOG   PUSHES   "
+          "TWICE   VERSION   STALENESS\n"
+          "     1   127.0.0.1:4711    12   alive      3   2.0 MB   31.0 MB   0.5 MB      100   "
+          "    1        50   0: 90 %, 1: 8 %, 4-7: 2 %\n"));
   EXPECT_THAT(StatusText(snapshot, kNow, TextStyle::kPlain),
               HasSubstr("\nTABLE   ROWS   ADMITTED   EVICTED   WAITING\n"
                         "words      3         43        40         7\n"));
@@ -245,6 +247,7 @@ TEST(RunStatus, ServersHaveALineEach) {
   EXPECT_THAT(StatusText(snapshot, kNow, TextStyle::kPlain), HasSubstr("  ended  "));
   const auto json = nlohmann::json::parse(StatusJson(snapshot));
   EXPECT_EQ(json["servers"][0]["index"], 1);
+  EXPECT_EQ(json["servers"][0]["rss_bytes"], 31'000'000);
   EXPECT_EQ(json["servers"][0]["staleness"][3], 2);
   EXPECT_EQ(json["servers"][0]["tables"][0]["evicted"], 40);
 }

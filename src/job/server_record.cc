@@ -26,6 +26,11 @@ std::uint64_t Count(const Json& json, const char* name) {
   return found != json.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
+double Seconds(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
 std::vector<std::uint64_t> Counts(const Json& json, const char* name) {
   std::vector<std::uint64_t> counts;
   const auto found = json.find(name);
@@ -109,6 +114,7 @@ Result<ServerRecord> ParseServerRecord(std::string_view text) {
                       .table_bytes = Count(json, "table_bytes"),
                       .dense_bytes = Count(json, "dense_bytes"),
                       .waiting_bytes = Count(json, "waiting_bytes"),
+                      .rss_bytes = Count(json, "rss_bytes"),
                       .log_bytes = Count(json, "log_bytes"),
                       .pushes = Count(json, "pushes"),
                       .duplicates = Count(json, "duplicates"),
@@ -117,6 +123,7 @@ Result<ServerRecord> ParseServerRecord(std::string_view text) {
                       .staleness = Counts(json, "staleness"),
                       .finished_below = Count(json, "finished_below"),
                       .leases = LeasesOf(json),
+                      .recovery_seconds = Seconds(json, "recovery_seconds"),
                       .last = json.value("last", Json()) == Json(true),
                       .written_unix = {}};
 }

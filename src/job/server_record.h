@@ -28,6 +28,7 @@ struct ServerRecord {
   std::uint64_t table_bytes = 0;    // memory of all tables
   std::uint64_t dense_bytes = 0;    // values and optimiser
   std::uint64_t waiting_bytes = 0;  // pushes that wait for other trainers
+  std::uint64_t rss_bytes = 0;      // what the process has in RAM
   std::uint64_t log_bytes = 0;      // since the last snapshot
   std::uint64_t pushes = 0;
   std::uint64_t duplicates = 0;
@@ -40,11 +41,13 @@ struct ServerRecord {
     bool finished = false;      // no further one will come
   };
   std::uint64_t finished_below =
-      0;                      // leases that are finished; their number of batches is not kept
-  std::vector<Lease> leases;  // the others; of a fixed number of trainers: by rank
-  bool last = false;          // it had stopped: nothing was applied after this
+      0;                        // leases that are finished; their number of batches is not kept
+  std::vector<Lease> leases;    // the others; of a fixed number of trainers: by rank
+  double recovery_seconds = 0;  // how long it took to come back with what was there
+  bool last = false;            // it had stopped: nothing was applied after this
   std::optional<double> written_unix;  // when the file was written
 
+  // What it keeps for trainers, as it counts itself.
   std::uint64_t MemoryBytes() const { return table_bytes + dense_bytes + waiting_bytes; }
 };
 

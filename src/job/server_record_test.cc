@@ -18,7 +18,7 @@ using testing::StatusIs;
 constexpr char kWhole[] =
     R"({"endpoint":"127.0.0.1:4711","pid":12,"servers":2,"rows":3,"table_bytes":100,"dense_bytes":20,)"
     R"("tables":[{"name":"words","rows":3,"waiting":4,"evicted":5}],)"
-    R"("waiting_bytes":3,"log_bytes":4,"pushes":5,"duplicates":6,"version":7,"snapshots":8,)"
+    R"("waiting_bytes":3,"rss_bytes":500,"recovery_seconds":1.5,"log_bytes":4,"pushes":5,"duplicates":6,"version":7,"snapshots":8,)"
     R"("staleness":[9,10],"finished_below":11,"leases":[[12,13,0],[14,15,1]],"last":true})";
 
 TEST(ServerRecordTest, ReadsEveryField) {
@@ -34,6 +34,8 @@ TEST(ServerRecordTest, ReadsEveryField) {
   EXPECT_EQ(record->tables[0].waiting, 4U);
   EXPECT_EQ(record->tables[0].evicted, 5U);
   EXPECT_EQ(record->MemoryBytes(), 123U);
+  EXPECT_EQ(record->rss_bytes, 500U);
+  EXPECT_EQ(record->recovery_seconds, 1.5);
   EXPECT_EQ(record->log_bytes, 4U);
   EXPECT_EQ(record->pushes, 5U);
   EXPECT_EQ(record->duplicates, 6U);

@@ -14,6 +14,7 @@
 
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/resident_memory.h"
 #include "disk/file_system.h"
 #include "disk/run_lock.h"
 #include "job/run_dir.h"
@@ -64,36 +65,45 @@ std::string TablesText(const std::vector<ps::TableStatus>& tables) {
   return fmt::format("[{}]", fmt::join(texts, ","));
 }
 
-// `last`: nothing is applied after it.
-Status WriteReport(const ServerRunOptions& options, const net::Endpoint& endpoint,
-                   const ps::ServerStatus& status, bool last, const Clock& clock) {
-  return WriteTextFile(
-      ServerStatusFile(options.run, options.index),
-      JsonObject()
-              .Add("unix", clock.UnixSeconds())
-              .Add("endpoint", endpoint.ToString())
-              .Add("pid", ::getpid())
-              .Add("index", options.index)
-              .Add("servers", options.servers)
-              .Add("initialised", status.initialised)
-              .Add("version", status.version)
-              .Add("pushes", status.pushes)
-              .Add("duplicates", status.duplicates)
-              .Add("rows", status.rows)
-              .AddRaw("tables", TablesText(status.tables))
-              .Add("dense_floats", status.dense_floats)
-              .Add("table_bytes", status.table_bytes)
-              .Add("dense_bytes", status.dense_bytes)
-              .Add("waiting_bytes", status.waiting_bytes)
-              .Add("log_bytes", status.log_bytes)
-              .Add("snapshots", status.snapshots)
-              .AddRaw("staleness", fmt::format("[{}]", fmt::join(status.staleness.counts, ",")))
-              .Add("finished_below", status.ledger.finished_below())
-              .AddRaw("leases", LeasesText(status.ledger))
-              .Add("last", last)
-              .Text() +
-          "\n");
-}
+// What server-I.json says, again and again.
+struct Report {
+  const ServerRunOptions& options;
+  const Clock& clock;
+  net::Endpoint endpoint;
+  double recovery_seconds = 0;
+
+  // `last`: nothing is applied after it.
+  Status Write(const ps::ServerStatus& status, bool last) const {
+    return WriteTextFile(
+        ServerStatusFile(options.run, options.index),
+        JsonObject()
+                .Add("unix", clock.UnixSeconds())
+                .Add("endpoint", endpoint.ToString())
+                .Add("pid", ::getpid())
+                .Add("index", options.index)
+                .Add("servers", options.servers)
+                .Add("initialised", status.initialised)
+                .Add("version", status.version)
+                .Add("pushes", status.pushes)
+                .Add("duplicates", status.duplicates)
+                .Add("rows", status.rows)
+                .AddRaw("tables", TablesText(status.tables))
+                .Add("dense_floats", status.dense_floats)
+                .Add("table_bytes", status.table_bytes)
+                .Add("dense_bytes", status.dense_bytes)
+                .Add("waiting_bytes", status.waiting_bytes)
+                .Add("rss_bytes", ResidentBytes())
+                .Add("log_bytes", status.log_bytes)
+                .Add("snapshots", status.snapshots)
+                .Add("recovery_seconds", recovery_seconds)
+                .AddRaw("staleness", fmt::format("[{}]", fmt::join(status.staleness.counts, ",")))
+                .Add("finished_below", status.ledger.finished_below())
+                .AddRaw("leases", LeasesText(status.ledger))
+                .Add("last", last)
+                .Text() +
+            "\n");
+  }
+};
 
 Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -101,11 +111,14 @@ Status MakeFolder(const std::string& path) {
   return error ? disk::DiskError("mkdir", path, error.value()) : Status();
 }
 
-void TellRecovery(const ps::ServerRecovery& recovery) {
+void TellRecovery(const ps::ServerRecovery& recovery, double seconds) {
+  for (const std::string& damaged : recovery.damaged) PACELINE_LOG(Warning, "{}", damaged);
   if (!recovery.snapshot && recovery.replayed == 0) return;
-  PACELINE_LOG(Info, "recovered {} and {} pushes of the log; {} bytes were never acknowledged",
-               recovery.snapshot ? "a snapshot" : "no snapshot", recovery.replayed,
-               recovery.torn_bytes);
+  fmt::print(stderr,
+             "recovered in {:.3f} s: {} and {} pushes of the log; {} bytes were never "
+             "acknowledged\n",
+             seconds, recovery.snapshot ? "a snapshot" : "no snapshot", recovery.replayed,
+             recovery.torn_bytes);
 }
 
 }  // namespace
@@ -119,6 +132,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   // Loading ends with a snapshot, and whoever starts this server again says the same again.
   PACELINE_ASSIGN(const auto snapshots, ps::ListSnapshots(files, folder));
   const auto load_from = snapshots.empty() ? options.load_from : std::vector<std::string>();
+  const Instant began = clock.Now();
   PACELINE_ASSIGN(const auto core, ps::ServerCore::Open({.file_system = &files,
                                                          .folder = folder,
                                                          .index = options.index,
@@ -128,17 +142,21 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
                                                          .load_from = load_from,
                                                          .table_store = options.table_store,
                                                          .hot_bytes = options.hot_bytes}));
-  TellRecovery(core->recovery());
+  const double recovery_seconds = ToSeconds(clock.Now() - began);
+  TellRecovery(core->recovery(), recovery_seconds);
   PACELINE_ASSIGN(const net::Endpoint bind, ChooseBind(options));
   PACELINE_ASSIGN(
       auto server,
       ps::Server::Start(loop, *core,
                         {.bind = bind, .secret = options.secret, .index = options.index}));
-  const net::Endpoint endpoint = server->endpoint();
+  const Report report{.options = options,
+                      .clock = clock,
+                      .endpoint = server->endpoint(),
+                      .recovery_seconds = recovery_seconds};
   auto next_report = std::chrono::steady_clock::now();
   while (!options.stopped()) {
     if (std::chrono::steady_clock::now() >= next_report) {
-      PACELINE_TRY(WriteReport(options, endpoint, core->StatusNow(), /*last=*/false, clock));
+      PACELINE_TRY(report.Write(core->StatusNow(), /*last=*/false));
       next_report = std::chrono::steady_clock::now() + kBetweenReports;
     }
     if (core->WantsSnapshot()) PACELINE_TRY(core->Snapshot());
@@ -146,7 +164,7 @@ Status RunServer(const ServerRunOptions& options, const Clock& clock) {
   }
   server.reset();  // no push comes in between
   if (core->StatusNow().configured) PACELINE_TRY(core->Snapshot());
-  return WriteReport(options, endpoint, core->StatusNow(), /*last=*/true, clock);
+  return report.Write(core->StatusNow(), /*last=*/true);
 }
 
 }  // namespace paceline::job

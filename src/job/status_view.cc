@@ -170,17 +170,18 @@ std::string StalenessText(const std::vector<std::uint64_t>& counts) {
 std::string ServersText(const RunSnapshot& snapshot, double now_unix, TextStyle style) {
   if (snapshot.servers.empty()) return "";
   std::vector<std::vector<std::string>> rows{{"SERVER", "ENDPOINT", "PID", "STATE", "ROWS",
-                                              "MEMORY", "LOG", "PUSHES", "TWICE", "VERSION",
+                                              "MEMORY", "RSS", "LOG", "PUSHES", "TWICE", "VERSION",
                                               "STALENESS"}};
   rows.reserve(snapshot.servers.size() + 1);
   for (const ServerRecord& server : snapshot.servers) {
     rows.push_back({std::to_string(server.index), server.endpoint, std::to_string(server.pid),
                     ServerState(snapshot, server, now_unix), std::to_string(server.rows),
-                    Megabytes(server.MemoryBytes()), Megabytes(server.log_bytes),
-                    std::to_string(server.pushes), std::to_string(server.duplicates),
-                    std::to_string(server.version), StalenessText(server.staleness)});
+                    Megabytes(server.MemoryBytes()), Megabytes(server.rss_bytes),
+                    Megabytes(server.log_bytes), std::to_string(server.pushes),
+                    std::to_string(server.duplicates), std::to_string(server.version),
+                    StalenessText(server.staleness)});
   }
-  std::istringstream lines(AlignColumns(rows, "rlrlrrrrrrl"));
+  std::istringstream lines(AlignColumns(rows, "rlrlrrrrrrrl"));
   std::string text = "\n", line;
   for (std::size_t i = 0; std::getline(lines, line); ++i) {
     const bool silent = i > 0 && rows[i][3].starts_with("silent");
@@ -240,11 +241,13 @@ JsonObject ServerJson(const ServerRecord& server) {
       .Add("table_bytes", server.table_bytes)
       .Add("dense_bytes", server.dense_bytes)
       .Add("waiting_bytes", server.waiting_bytes)
+      .Add("rss_bytes", server.rss_bytes)
       .Add("log_bytes", server.log_bytes)
       .Add("pushes", server.pushes)
       .Add("duplicates", server.duplicates)
       .Add("version", server.version)
       .Add("snapshots", server.snapshots)
+      .Add("recovery_seconds", server.recovery_seconds)
       .AddRaw("staleness", fmt::format("[{}]", fmt::join(server.staleness, ",")));
 }
 

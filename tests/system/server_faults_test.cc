@@ -85,7 +85,7 @@ TEST_F(ServerFaultsTest, RowsThatComeAndGoAreTheSameWhoeverIsKilled) {
   const CommandResult other =
       RunPaceline({"train", "--resume", "--run", whole, "--steps", "70", "--evict-after", "9"});
   EXPECT_EQ(other.state.code, 10) << other.err;
-  EXPECT_THAT(other.err, HasSubstr("evict-after: 9"));
+  EXPECT_THAT(other.err, HasSubstr("evict-after: 8 / 9"));
 }
 
 TEST_F(ServerFaultsTest, WithoutALogAKilledServerEndsTheRun) {
@@ -100,37 +100,101 @@ TEST_F(ServerFaultsTest, WithoutALogAKilledServerEndsTheRun) {
   ExpectComplete(resumed, run, kTrainers * kSteps);
 }
 
-// Changes one byte in the middle of the log.
-TEST_F(ServerFaultsTest, ADamagedLogIsNotIgnored) {
-  const std::string run = dir_ / "run";
-  // The launcher is killed with everybody: nobody makes a snapshot.
-  Subprocess child = StartPaceline(ServerTraining(run, {"--steps", "2000"}));
+// Trains until that step; then the launcher is killed with everybody: nobody makes a snapshot.
+void TrainAndKillAll(const std::string& run, const std::vector<std::string>& flags,
+                     std::uint64_t step) {
+  Subprocess child = StartPaceline(ServerTraining(run, flags));
   const std::string events = run + "/events.jsonl";
   while (!std::filesystem::exists(events) ||
-         ReadFile(events).find("\"step\": 50,") == std::string::npos) {
+         ReadFile(events).find(fmt::format("\"step\": {},", step)) == std::string::npos) {
     std::this_thread::yield();
   }
   child.Signal(SIGKILL);
   ASSERT_THAT(child.Wait(std::chrono::seconds(240)), IsOk());
   while (!ProcessesOf(run).empty()) std::this_thread::yield();  // they die with their parent
-  std::string log;
-  for (const auto& entry : std::filesystem::directory_iterator(run + "/servers/server-1")) {
+}
+
+// The newest of the files in a server's folder that begin and end so.
+std::string NewestFile(const std::string& run, std::uint64_t server, const std::string& begin,
+                       const std::string& end) {
+  std::string newest;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(fmt::format("{}/servers/server-{}", run, server))) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("wal-") && name.ends_with(".log")) log = entry.path();
+    if (!name.starts_with(begin) || !name.ends_with(end)) continue;
+    newest = std::max(newest, entry.path().string());
   }
-  ASSERT_NE(log, "");
-  const auto bytes = static_cast<std::streamoff>(std::filesystem::file_size(log));
-  std::fstream file(log, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(bytes / 2);
+  return newest;
+}
+
+void FlipABit(const std::string& path) {
+  const auto middle = static_cast<std::streamoff>(std::filesystem::file_size(path) / 2);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(middle);
   const int byte = file.get();
-  file.seekp(bytes / 2);
+  file.seekp(middle);
   file.put(static_cast<char>(byte ^ 0x10));
-  file.close();
+}
+
+// Changes one byte in the middle of the log.
+TEST_F(ServerFaultsTest, ADamagedLogIsNotIgnored) {
+  const std::string run = dir_ / "run";
+  TrainAndKillAll(run, {"--steps", "2000"}, 50);
+  const std::string log = NewestFile(run, 1, "wal-", ".log");
+  ASSERT_NE(log, "");
+  FlipABit(log);
   const CommandResult result =
       RunPaceline({"train", "--resume", "--run", run, "--steps", "2000", "--json"});
   EXPECT_EQ(result.state.code, 13) << result.err;
   EXPECT_THAT(result.err, HasSubstr(log + ":"));
   EXPECT_THAT(result.err, HasSubstr("server 1 ended with exit code 13; ending the run"));
+}
+
+// What a crash of the machine leaves of a log: everything that was acknowledged, and half of a
+// record that never was.
+TEST_F(ServerFaultsTest, ATornTailOfTheLogIsCutOff) {
+  const std::vector<std::string> flags{"--steps", "300"};
+  const std::string expected = HashOf(RunPaceline(ServerTraining(dir_ / "whole", flags)));
+  const std::string run = dir_ / "run";
+  TrainAndKillAll(run, flags, 50);
+  const std::string log = NewestFile(run, 1, "wal-", ".log");
+  ASSERT_NE(log, "");
+  const std::string whole = ReadFile(log);
+  WriteFile(log,
+            whole + whole.substr(20, 40));  // behind the header the job begins, a longer record
+  const CommandResult resumed =
+      RunPaceline({"train", "--resume", "--run", run, "--steps", "300", "--json"});
+  EXPECT_EQ(ExpectComplete(resumed, run, kTrainers * 300)["params_hash"], expected);
+  EXPECT_THAT(resumed.err, ::testing::ContainsRegex(
+                               "server 1. recovered in [0-9.]+ s: no snapshot and [0-9]+ pushes"));
+  EXPECT_TRUE(std::filesystem::exists(log + ".broken"));
+  EXPECT_GT(ServerRecordOf(run, 1)["recovery_seconds"], 0);
+  EXPECT_GT(ServerRecordOf(run, 1)["rss_bytes"], 1'000'000);
+}
+
+// The one before it and its log have the same.
+TEST_F(ServerFaultsTest, ADamagedSnapshotIsReplacedByTheOneBefore) {
+  const std::vector<std::string> flags{"--steps", "1500", "--checkpoint-every", "300"};
+  const std::string expected = HashOf(RunPaceline(ServerTraining(dir_ / "whole", flags)));
+  const std::string run = dir_ / "run";
+  ExpectComplete(RunPaceline(ServerTraining(run, {"--steps", "1000", "--checkpoint-every", "300"})),
+                 run, kTrainers * 1000);
+  const std::string snapshot = NewestFile(run, 1, "snapshot-", "");
+  ASSERT_NE(snapshot, "");
+  FlipABit(snapshot);
+  const CommandResult resumed =
+      RunPaceline({"train", "--resume", "--run", run, "--steps", "1500", "--json"});
+  EXPECT_EQ(ExpectComplete(resumed, run, kTrainers * 1500)["params_hash"], expected);
+  EXPECT_THAT(resumed.err, HasSubstr(snapshot + ".broken, and an older snapshot"));
+  EXPECT_TRUE(std::filesystem::exists(snapshot + ".broken"));
+}
+
+TEST_F(ServerFaultsTest, WithoutALogTheLastCheckpointIsWhatIsLeft) {
+  const std::string run = dir_ / "run";
+  TrainAndKillAll(run, {"--steps", "3000", "--wal", "off", "--checkpoint-every", "100"}, 2000);
+  const CommandResult resumed = RunPaceline({"train", "--resume", "--run", run, "--json"});
+  const nlohmann::json json = ExpectComplete(resumed, run, kTrainers * 3000);
+  EXPECT_GT(json["resumed_from_step"], 0);
 }
 
 TEST_F(ServerFaultsTest, MistakesAreOneLine) {
