@@ -79,7 +79,7 @@ Result<Evaluation> Evaluate(const BuiltModel& model, const data::BatchSource& so
       PACELINE_ASSIGN(const data::Batch* next, batches.Next());
       if (next == nullptr) break;
       model.objective->Count(*model.network, AsTensors(*next),
-                             {counts.Of(next->step.value()), counts.aucs});
+                             {counts.Of(next->step.value()), counts.aucs, options.tokenizer});
     }
     if (options.engine != nullptr) PACELINE_TRY(Share(*options.engine, counts));
     return Total(*model.objective, source.size(), counts);

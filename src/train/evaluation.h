@@ -25,6 +25,7 @@ struct EvaluationOptions {
   std::function<bool()> stop;            // asked before every batch; the same answer on every rank
   collective::Engine* engine = nullptr;  // ranks take turns with the batches; null: alone
   std::size_t data_threads = 1;          // prepare batches while the model computes
+  const data::Tokenizer* tokenizer = nullptr;  // of the data, if they are text from files
 };
 
 // Runs the model over held-out samples, without dropout and with running statistics. The result

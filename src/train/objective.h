@@ -9,6 +9,7 @@
 
 #include "algo/best_so_far.h"
 #include "algo/metrics.h"
+#include "data/tokenizer.h"
 #include "train/network.h"
 
 namespace paceline::train {
@@ -24,6 +25,8 @@ struct Loss {
 struct EvalCounts {
   std::span<double> sums;                // of this batch, zero at first
   std::span<algo::AucAccumulator> aucs;  // of all batches so far
+  // Of text from files, for figures of words instead of pieces; else null.
+  const data::Tokenizer* tokenizer = nullptr;
 };
 
 // A figure of an evaluation, under the name that result.json has. "loss", "accuracy" and "auc" are

@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include "train/attention.h"
-#include "train/text_objectives.h"
 
 namespace paceline::train {
 namespace {
@@ -174,22 +173,6 @@ TEST_F(TextLayers, ATiedTableGetsOneDenseGradient) {
   ExpectEqual(
       {Random({6, 3})}, [&](const auto& in) { return LookUpTied(in[0], ids).mm(in[0].t()); },
       [&](const auto& in) { return in[0].index_select(0, ids).mm(in[0].t()); });
-}
-
-// Figures from sums that stand for: 2 samples, 4 tokens of which 3 right.
-TEST(MaskedLanguage, FiguresFollowFromTheSums) {
-  const double sums[] = {3.0, 2.0, 4 * std::log(2.0), 3, 4, /*next*/ 1, 1.0, 2};
-  const MaskedLanguage objective;
-  ASSERT_EQ(objective.SumCount(), std::size(sums));
-  const std::vector<Metric> metrics = objective.Metrics(sums, {});
-  EXPECT_EQ(metrics[0].name, "loss");
-  EXPECT_DOUBLE_EQ(metrics[0].value, 2.0);
-  EXPECT_EQ(metrics[1].name, "accuracy");
-  EXPECT_DOUBLE_EQ(metrics[1].value, 0.75);
-  EXPECT_EQ(metrics[2].name, "perplexity");
-  EXPECT_DOUBLE_EQ(metrics[2].value, 2.0);
-  EXPECT_EQ(metrics[3].name, "nsp_accuracy");
-  EXPECT_DOUBLE_EQ(metrics[3].value, 0.5);
 }
 
 }  // namespace

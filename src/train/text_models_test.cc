@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -212,27 +213,46 @@ TEST(TextModels, AStepIsAFunctionOfItsKey) {
   EXPECT_NE(run(1), run(2));
 }
 
-// Word by word with remembered keys and values, against whole passes.
+// One sentence, by a whole pass for each of its words.
+std::vector<std::int64_t> TranslatedAlone(const BuiltModel& model, const torch::Tensor& source,
+                                          int steps) {
+  std::vector<std::int64_t> input{kSentenceStart};
+  for (int step = 0; step < steps; ++step) {
+    const Tensors outputs = model.network->Forward({source, torch::tensor(input).unsqueeze(0)}, {});
+    const auto next =
+        at::mm(outputs[0].narrow(0, -1, 1), outputs[1].t()).argmax().item<std::int64_t>();
+    if (next == kSentenceEnd) break;
+    input.push_back(next);
+  }
+  return {input.begin() + 1, input.end()};
+}
+
+// Word by word with remembered keys and values, of ever fewer sentences. With larger weights words
+// depend on what they follow instead of repeating it, and with a larger embedding of the end mark
+// sentences end one after the other.
 TEST(Transformer, TranslatesGreedily) {
+  constexpr int kSteps = 12;
   const torch::NoGradGuard no_grad;
   const BuiltModel model = BuildModel("transformer-small", 3).value();
-  const torch::Tensor source = TranslationBatch()[0];
-  const auto translations =
-      dynamic_cast<Translator&>(*model.network).Translate(source, /*steps=*/12);
-  ASSERT_EQ(translations.size(), 3U);
-  for (std::int64_t row = 0; row < 3; ++row) {
-    std::vector<std::int64_t> input{1}, expected;
-    for (int step = 0; step < 12; ++step) {
-      const Tensors outputs =
-          model.network->Forward({source.narrow(0, row, 1), torch::tensor(input).unsqueeze(0)}, {});
-      const auto next =
-          at::mm(outputs[0].narrow(0, -1, 1), outputs[1].t()).argmax().item<std::int64_t>();
-      if (next == 2) break;
-      expected.push_back(next);
-      input.push_back(next);
-    }
-    EXPECT_EQ(translations[static_cast<std::size_t>(row)], expected);
+  const torch::Tensor source = Tokens(7, {7, 4, 5, 1, 6, 2, 3, 7}, 1);
+  for (const auto& item : model.network->named_parameters()) {
+    torch::Tensor parameter = item.value();
+    if (parameter.dim() == 2 && item.key() != "embedding.weight") parameter.mul_(5);
   }
+  torch::Tensor embedding = model.network->named_parameters()["embedding.weight"];
+  embedding[0].zero_();  // a whole pass would take it for padding
+  std::set<std::size_t> lengths;
+  for (int round = 0; round < 4; ++round) {
+    const auto translations = dynamic_cast<Translator&>(*model.network).Translate(source, kSteps);
+    ASSERT_EQ(translations.size(), 8U);
+    for (std::int64_t row = 0; row < 8; ++row) {
+      const auto& translation = translations[static_cast<std::size_t>(row)];
+      EXPECT_EQ(translation, TranslatedAlone(model, source.narrow(0, row, 1), kSteps));
+      lengths.insert(translation.size());
+    }
+    embedding[kSentenceEnd].mul_(2);
+  }
+  EXPECT_GE(lengths.size(), 4U);
 }
 
 TEST(TextModels, RefuseWhatTheyHaveNoPlaceFor) {

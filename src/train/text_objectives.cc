@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "algo/bleu.h"
+#include "data/mteval_words.h"
 #include "train/text_layers.h"
 #include "train/transformer.h"
 
@@ -11,8 +15,6 @@ namespace paceline::train {
 
 namespace {
 
-// Decoding takes a pass of the network for every word: enough sentences for a figure, no more.
-constexpr std::int64_t kTranslatedOfABatch = 32;
 constexpr std::int64_t kLongerThanSource = 50;  // "Attention is all you need", 6.1
 
 enum TextSum : std::size_t { kTextLoss, kWeight, kTokenLoss, kCorrectTokens, kTokens, kTextSums };
@@ -56,14 +58,37 @@ std::vector<std::int64_t> Reference(const torch::Tensor& row) {
   return {ids, end};
 }
 
-void CountBleu(Translator& network, const Tensors& batch, std::span<double> sums) {
-  const std::int64_t rows = std::min(kTranslatedOfABatch, batch[0].size(0));
-  const torch::Tensor source = batch[0].narrow(0, 0, rows);
-  const auto translations = network.Translate(source, source.size(1) + kLongerThanSource);
-  algo::BleuCounts bleu;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    bleu.Add(translations[static_cast<std::size_t>(i)], Reference(batch[2][i].contiguous()));
+// Makes words of pieces, and numbers of words: equal ones of equal words.
+class NumberedWords {
+ public:
+  explicit NumberedWords(const data::Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+
+  std::vector<std::int64_t> Of(const std::vector<std::int64_t>& pieces) {
+    if (tokenizer_ == nullptr) return pieces;
+    std::vector<std::int32_t> ids;
+    for (const std::int64_t piece : pieces) ids.push_back(static_cast<std::int32_t>(piece));
+    std::vector<std::int64_t> words;
+    for (std::string& word : data::MtevalWords(tokenizer_->Decode(ids))) {
+      const std::int64_t next = std::ssize(numbers_);
+      words.push_back(numbers_.try_emplace(std::move(word), next).first->second);
+    }
+    return words;
   }
+
+ private:
+  const data::Tokenizer* tokenizer_;
+  std::unordered_map<std::string, std::int64_t> numbers_;
+};
+
+void CountBleu(Translator& network, const Tensors& batch, const EvalCounts& counts) {
+  const auto translations = network.Translate(batch[0], batch[0].size(1) + kLongerThanSource);
+  NumberedWords words(counts.tokenizer);
+  algo::BleuCounts bleu;
+  for (std::size_t i = 0; i < translations.size(); ++i) {
+    const torch::Tensor row = batch[2][static_cast<std::int64_t>(i)].contiguous();
+    bleu.Add(words.Of(translations[i]), words.Of(Reference(row)));
+  }
+  const std::span<double> sums = counts.sums;
   for (std::size_t n = 0; n < bleu.kOrders; ++n) {
     sums[kMatches + n] += bleu.matches[n];
     sums[kTotals + n] += bleu.totals[n];
@@ -93,7 +118,7 @@ void Translation::Count(Network& network, const Tensors& batch, EvalCounts count
   const Tensors outputs = network.Forward(batch, ForwardContext{});
   AddCounts(CountOverVocabulary(TargetPredictions(outputs, batch)), counts.sums);
   if (auto* translator = dynamic_cast<Translator*>(&network)) {
-    CountBleu(*translator, batch, counts.sums);
+    CountBleu(*translator, batch, counts);
   }
 }
 

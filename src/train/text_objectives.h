@@ -9,8 +9,9 @@ namespace paceline::train {
 
 // Label-smoothed cross entropy of a Transformer's outputs with target output ids, array 2, each
 // token counted with its weight, array 3. Figures, over held-out samples and without smoothing:
-// loss, accuracy and perplexity of tokens with the right words before them, and bleu (0 to 1, of
-// word pieces) of greedy translations, for the first sentences of each batch.
+// loss, accuracy and perplexity of pieces with the right ones before them, and bleu (0 to 1) of
+// greedy translations of all of them: over words as data/mteval_words.h cuts them if there is a
+// tokenizer to make text of pieces, else each piece is a word.
 class Translation final : public Objective {
  public:
   explicit Translation(double label_smoothing) : label_smoothing_(label_smoothing) {}

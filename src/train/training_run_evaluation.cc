@@ -41,7 +41,8 @@ Status TrainingRun::EvaluateNow() {
                     {.batch = kEvalBatch,
                      .stop = [&] { return Stopping(); },
                      .engine = environment_.engine,
-                     .data_threads = static_cast<std::size_t>(config_.data_threads)});
+                     .data_threads = static_cast<std::size_t>(config_.data_threads),
+                     .tokenizer = data_.tokenizer.get()});
   }();
   if (!result.ok() && result.status().code() == Code::kAborted) return {};
   if (!result.ok()) return result.status().Wrap("evaluating");

@@ -32,6 +32,13 @@ torch::Tensor Sinusoids(std::int64_t length, std::int64_t width) {
   return table;
 }
 
+template <typename T>
+std::vector<T> Picked(const std::vector<T>& values, const std::vector<std::int64_t>& rows) {
+  std::vector<T> picked;
+  for (const std::int64_t row : rows) picked.push_back(values[static_cast<std::size_t>(row)]);
+  return picked;
+}
+
 }  // namespace
 
 Transformer::Transformer(const model::TransformerSpec& spec, const model::ModelCard& card,
@@ -171,6 +178,27 @@ torch::Tensor Transformer::AddSelfOfNext(const Layer& layer, const torch::Tensor
   return x + at::mm(mixed, layer.self.out.t());
 }
 
+torch::Tensor Transformer::NextWords(const torch::Tensor& words, std::int64_t position,
+                                     std::vector<Memory>& memories, Pass& pass) const {
+  const Lengths ones(static_cast<std::size_t>(words.size(0)), 1);
+  torch::Tensor x = Embed(words, position, pass);
+  for (std::size_t i = 0; i < decoder_.size(); ++i) {
+    x = AddSelfOfNext(decoder_[i], x, position, memories[i]);
+    x = AddCross(decoder_[i], x, ones, memories[i].cross, pass);
+    x = AddFeedForward(decoder_[i], x, pass);
+  }
+  return at::mm(decoder_norm_(x), embedding_.t()).argmax(1, /*keepdim=*/true);
+}
+
+void Transformer::KeepRows(const std::vector<std::int64_t>& rows, Memory& memory) {
+  const torch::Tensor kept = torch::tensor(rows);
+  const std::int64_t samples = memory.self.size(0), columns = memory.self.size(2);
+  memory.self = memory.self.index_select(0, kept);
+  torch::Tensor& source = memory.cross.keys_values;
+  source = source.view({samples, -1, columns}).index_select(0, kept).view({-1, columns});
+  memory.cross.lengths = Picked(memory.cross.lengths, rows);
+}
+
 std::vector<std::vector<std::int64_t>> Transformer::Translate(const torch::Tensor& source_ids,
                                                               std::int64_t steps) {
   const ForwardContext context;
@@ -182,24 +210,26 @@ std::vector<std::vector<std::int64_t>> Transformer::Translate(const torch::Tenso
   for (const Layer& layer : decoder_) {
     memories.push_back({torch::zeros({samples, steps, 2 * spec_.width}), LookAt(layer, source)});
   }
-  const Lengths ones(static_cast<std::size_t>(samples), 1);
   std::vector<std::vector<std::int64_t>> translations(static_cast<std::size_t>(samples));
-  std::vector<bool> ended(translations.size());
+  std::vector<std::vector<std::int64_t>*> rows;  // what is written there; null: it has its end
+  for (auto& translation : translations) rows.push_back(&translation);
   torch::Tensor next = torch::full({samples, 1}, kSentenceStart, torch::kLong);
   for (std::int64_t position = 0; position < steps; ++position) {
-    torch::Tensor x = Embed(next, position, pass);
-    for (std::size_t i = 0; i < decoder_.size(); ++i) {
-      x = AddSelfOfNext(decoder_[i], x, position, memories[i]);
-      x = AddCross(decoder_[i], x, ones, memories[i].cross, pass);
-      x = AddFeedForward(decoder_[i], x, pass);
-    }
-    next = at::mm(decoder_norm_(x), embedding_.t()).argmax(1, /*keepdim=*/true);
-    for (std::size_t i = 0; i < ended.size(); ++i) {
+    next = NextWords(next, position, memories, pass);
+    std::vector<std::int64_t> going;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::int64_t id = next.data_ptr<std::int64_t>()[i];
-      ended[i] = ended[i] || id == kSentenceEnd;
-      if (!ended[i]) translations[i].push_back(id);
+      if (id == kSentenceEnd) rows[i] = nullptr;
+      if (rows[i] == nullptr) continue;
+      rows[i]->push_back(id);
+      going.push_back(static_cast<std::int64_t>(i));
     }
-    if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;
+    if (going.empty()) break;
+    if (2 * going.size() > rows.size()) continue;
+    // Most of the work would be for nothing.
+    for (Memory& memory : memories) KeepRows(going, memory);
+    next = next.index_select(0, torch::tensor(going));
+    rows = Picked(rows, going);
   }
   return translations;
 }

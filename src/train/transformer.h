@@ -84,6 +84,11 @@ class Transformer final : public Translator {
   torch::Tensor AddFeedForward(const Layer& layer, const torch::Tensor& x, Pass& pass) const;
   torch::Tensor AddSelfOfNext(const Layer& layer, const torch::Tensor& x, std::int64_t position,
                               Memory& memory) const;
+  // The likeliest words behind `words`, both [n, 1].
+  torch::Tensor NextWords(const torch::Tensor& words, std::int64_t position,
+                          std::vector<Memory>& memories, Pass& pass) const;
+  // Forgets all others.
+  static void KeepRows(const std::vector<std::int64_t>& rows, Memory& memory);
 
   model::TransformerSpec spec_;
   torch::Tensor embedding_;
