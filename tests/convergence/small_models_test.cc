@@ -49,7 +49,8 @@ TEST_P(SmallModel, LearnsWithOneAndTwoWorkersToTheSameParameters) {
 // Chance is 0.1 of classes; the most frequent word is 0.17 of the hidden ones; an image of the mean
 // colour has about 12 dB.
 INSTANTIATE_TEST_SUITE_P(Models, SmallModel,
-                         ::testing::Values(Learner{"resnet50-small", 100, "accuracy", 0.9},
+                         ::testing::Values(Learner{"vgg16-small", 200, "accuracy", 0.9},
+                                           Learner{"resnet50-small", 100, "accuracy", 0.9},
                                            Learner{"se-resnet50-small", 100, "accuracy", 0.9},
                                            Learner{"mobilenet-v2-small", 100, "accuracy", 0.9},
                                            Learner{"vgg16-imagenet-small", 200, "accuracy", 0.9},
