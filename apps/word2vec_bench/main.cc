@@ -2,6 +2,7 @@
 // (bench/peers/word2vec_classic.c) on the same text, in turns. CPU time, because both are
 // single-threaded and the machine may be shared.
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <algorithm>
@@ -26,10 +27,11 @@ namespace paceline {
 namespace {
 
 struct Arguments {
-  std::string classic;
+  std::string classic, command;
   std::vector<std::size_t> dims{100, 300};
   std::uint64_t words = 500'000, vocabulary = 60'000, rounds = 5, batch = 64;
   std::uint32_t window = 5, negatives = 5;
+  std::uint64_t min_count = 0;  // words seen at most so often are rare
   double subsample = 1e-3;
 };
 
@@ -105,10 +107,11 @@ Result<double> RunOurs(const Arguments& arguments, std::size_t dim, const data::
 Result<double> RunClassic(const Arguments& arguments, std::size_t dim, const std::string& text) {
   PACELINE_ASSIGN(
       const CommandResult result,
-      RunCommand({.argv = {arguments.classic, text, std::to_string(dim),
-                           std::to_string(arguments.window), std::to_string(arguments.negatives),
-                           std::to_string(arguments.subsample), "0", "1"}},
-                 std::chrono::minutes(10)));
+      RunCommand(
+          {.argv = {arguments.classic, text, std::to_string(dim), std::to_string(arguments.window),
+                    std::to_string(arguments.negatives), std::to_string(arguments.subsample),
+                    std::to_string(arguments.min_count), "1"}},
+          std::chrono::minutes(10)));
   const std::string key = "\"words_per_second\":";
   const std::size_t place = result.out.find(key);
   if (!result.state.Success() || place == std::string::npos) {
@@ -117,14 +120,49 @@ Result<double> RunClassic(const Arguments& arguments, std::size_t dim, const std
   return std::stod(result.out.substr(place + key.size()));
 }
 
+double SecondsOf(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double ChildrenCpuSeconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  return SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
+}
+
+// `paceline train word2vec` for one epoch on one CPU. All CPU time of the process counts: its
+// start, the vocabulary, every thread and the final snapshot.
+Result<double> RunTrainCommand(const Arguments& arguments, const std::filesystem::path& folder) {
+  const std::string run = folder.string() + ".run";
+  const double start = ChildrenCpuSeconds();
+  PACELINE_ASSIGN(const CommandResult result,
+                  RunCommand({.argv = {arguments.command, "train", "word2vec", "--data",
+                                       folder.string(), "--epochs", "1", "--run", run},
+                              .cpu = 0},
+                             std::chrono::minutes(10)));
+  const double seconds = ChildrenCpuSeconds() - start;
+  std::error_code ignored;
+  std::filesystem::remove_all(run, ignored);
+  if (!result.state.Success()) {
+    return Status::Error(Code::kInternal, arguments.command + ": " + result.state.Describe());
+  }
+  return static_cast<double>(arguments.words) / seconds;
+}
+
+Result<double> RunPaceline(const Arguments& arguments, std::size_t dim,
+                           const data::TextCorpus& corpus, const std::filesystem::path& folder) {
+  if (arguments.command.empty()) return RunOurs(arguments, dim, corpus);
+  return RunTrainCommand(arguments, folder);
+}
+
 Status Measure(const Arguments& arguments, std::size_t dim, const data::TextCorpus& corpus,
-               const std::string& text) {
+               const std::filesystem::path& folder) {
   std::vector<double> ours, classic;
   for (std::uint64_t round = 0; round <= arguments.rounds; ++round) {
-    PACELINE_ASSIGN(const double our_rate, RunOurs(arguments, dim, corpus));
+    PACELINE_ASSIGN(const double our_rate, RunPaceline(arguments, dim, corpus, folder));
     double classic_rate = 0;
     if (!arguments.classic.empty()) {
-      PACELINE_ASSIGN(classic_rate, RunClassic(arguments, dim, text));
+      PACELINE_ASSIGN(classic_rate, RunClassic(arguments, dim, folder / "text"));
     }
     if (round == 0) continue;  // warms up
     ours.push_back(our_rate);
@@ -146,12 +184,13 @@ Status Measure(const Arguments& arguments, std::size_t dim, const data::TextCorp
 Status Run(const Arguments& arguments, const std::filesystem::path& folder) {
   const std::filesystem::path text = folder / "text";
   PACELINE_TRY(WriteText(arguments, text));
-  PACELINE_ASSIGN(const auto corpus, data::TextCorpus::Open(folder, {.min_count = 0}));
+  PACELINE_ASSIGN(const auto corpus,
+                  data::TextCorpus::Open(folder, {.min_count = arguments.min_count}));
   fmt::print("{} words, vocabulary {}, window {}, negatives {}, subsampling {}\n", arguments.words,
              corpus->vocabulary().size(), arguments.window, arguments.negatives,
              arguments.subsample);
   for (const std::size_t dim : arguments.dims) {
-    PACELINE_TRY(Measure(arguments, dim, *corpus, text));
+    PACELINE_TRY(Measure(arguments, dim, *corpus, folder));
   }
   return {};
 }
@@ -160,6 +199,8 @@ int Main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Word2Vec on one thread, in turns with the classic algorithm");
   app.add_option("--classic", arguments.classic, "program built from word2vec_classic.c");
+  app.add_option("--command", arguments.command,
+                 "paceline, to run `paceline train word2vec` as it is (dim 300, window 6)");
   app.add_option("--dim", arguments.dims, "sizes of embeddings")->check(CLI::Range(1, 10'000));
   app.add_option("--words", arguments.words)->check(CLI::Range(1'000, 1'000'000'000));
   app.add_option("--vocabulary", arguments.vocabulary)->check(CLI::Range(10, 10'000'000));
@@ -168,6 +209,11 @@ int Main(int argc, char** argv) {
   app.add_option("--window", arguments.window)->check(CLI::Range(1, 100));
   app.add_option("--negatives", arguments.negatives)->check(CLI::Range(0, 100));
   CLI11_PARSE(app, argc, argv);
+  if (!arguments.command.empty()) {
+    arguments.dims = {300};
+    arguments.window = 6;
+    arguments.min_count = data::TextCorpusOptions{}.min_count;
+  }
   std::string folder = std::filesystem::temp_directory_path() / "word2vec_bench.XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) {
     fmt::print(stderr, "word2vec_bench: {}: cannot be made\n", folder);

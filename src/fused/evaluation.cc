@@ -106,8 +106,10 @@ Result<Evaluation> EvaluateWords(const ModelWithData& model, ps::Store& store,
   const sparse::EmbeddingView embeddings{values, table.dim};
   Evaluation evaluation{.samples = model.questions.size()};
   if (!model.questions.empty()) {
-    evaluation.accuracy = sparse::AnalogyAccuracy(
+    const auto found = sparse::JudgeAnalogies(
         {std::span(values).first(answers * table.dim), table.dim}, model.questions);
+    evaluation.accuracy = found.top1;
+    evaluation.top4 = found.top4;
   } else {
     evaluation.samples = model.similarities.size();
   }

@@ -16,6 +16,7 @@ struct Evaluation {
   std::uint64_t samples = 0;  // held out; of words: questions
   std::optional<double> auc;
   std::optional<double> accuracy;    // pairs in the right order, or analogies found
+  std::optional<double> top4;        // analogies whose answer is among the four nearest words
   std::optional<double> pair_ratio;  // right / wrong
   std::optional<double> similarity;  // rank correlation with how alike words are
 };

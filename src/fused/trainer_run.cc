@@ -266,6 +266,7 @@ Status Run::EvaluateNow() {
   log_.Record("evaluate", JsonObject()
                               .Add("step", steps_->steps())
                               .Add("accuracy", OrNone(result->accuracy))
+                              .Add("top4", OrNone(result->top4))
                               .Add("auc", OrNone(result->auc))
                               .Add("best_auc", OrNone(model_.best_auc))
                               .Add("pair_ratio", OrNone(result->pair_ratio))
@@ -336,6 +337,7 @@ void Run::AddEvaluation(RunSummary& summary) const {
   if (!evaluation_) return;
   summary.evaluated = true;
   summary.accuracy = OrNone(evaluation_->accuracy);
+  if (evaluation_->top4) summary.metrics = {{"top4", *evaluation_->top4}};
   summary.auc = OrNone(evaluation_->auc);
   summary.best_auc = OrNone(model_.best_auc);
   summary.pair_ratio = OrNone(evaluation_->pair_ratio);

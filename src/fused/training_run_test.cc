@@ -110,7 +110,7 @@ TEST_F(TrainingRunTest, WordsHaveAnalogiesAndNoDenseTensors) {
   ASSERT_THAT(summary, IsOk());
   EXPECT_GE(summary->accuracy, 0.0);
   EXPECT_EQ(summary->params_hash, "");
-  EXPECT_THAT(summary->Text(), HasSubstr("similarity"));
+  EXPECT_THAT(summary->Text(), AllOf(HasSubstr("similarity"), HasSubstr("top4")));
 }
 
 // The first trainer speaks for all: its last evaluation waits for the others.

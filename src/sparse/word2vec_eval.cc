@@ -25,7 +25,9 @@ std::vector<float> Normalised(const EmbeddingView& embeddings) {
   return values;
 }
 
-bool Answered(const EmbeddingView& rows, const data::AnalogyQuestion& question, std::size_t top) {
+// How many words are at least as near as the right one; not more than `enough` are counted.
+std::size_t Nearer(const EmbeddingView& rows, const data::AnalogyQuestion& question,
+                   std::size_t enough) {
   const auto row = [&](std::int32_t word) { return rows.Row(static_cast<std::size_t>(word)); };
   std::vector<float> target(rows.dim);
   for (std::size_t i = 0; i < rows.dim; ++i) {
@@ -33,12 +35,12 @@ bool Answered(const EmbeddingView& rows, const data::AnalogyQuestion& question, 
   }
   const float right = kernel::Dot(row(question.d), target);
   std::size_t nearer = 0;
-  for (std::size_t word = 0; word < rows.rows() && nearer < top; ++word) {
+  for (std::size_t word = 0; word < rows.rows() && nearer < enough; ++word) {
     const auto id = static_cast<std::int32_t>(word);
     if (id == question.a || id == question.b || id == question.c || id == question.d) continue;
     nearer += kernel::Dot(rows.Row(word), target) >= right ? 1 : 0;
   }
-  return nearer < top;
+  return nearer;
 }
 
 std::vector<double> Ranks(std::span<const double> values) {
@@ -56,15 +58,19 @@ std::vector<double> Ranks(std::span<const double> values) {
 
 }  // namespace
 
-double AnalogyAccuracy(const EmbeddingView& embeddings,
-                       std::span<const data::AnalogyQuestion> questions, std::size_t top) {
-  if (questions.empty()) return 0;
+AnalogyAccuracy JudgeAnalogies(const EmbeddingView& embeddings,
+                               std::span<const data::AnalogyQuestion> questions) {
+  if (questions.empty()) return {};
   const std::vector<float> values = Normalised(embeddings);
   const EmbeddingView rows{values, embeddings.dim};
-  const auto right = std::ranges::count_if(questions, [&](const data::AnalogyQuestion& question) {
-    return Answered(rows, question, top);
-  });
-  return static_cast<double>(right) / static_cast<double>(questions.size());
+  std::size_t first = 0, among_four = 0;
+  for (const data::AnalogyQuestion& question : questions) {
+    const std::size_t nearer = Nearer(rows, question, 4);
+    first += nearer == 0 ? 1 : 0;
+    among_four += nearer < 4 ? 1 : 0;
+  }
+  const auto all = static_cast<double>(questions.size());
+  return {static_cast<double>(first) / all, static_cast<double>(among_four) / all};
 }
 
 double SimilarityCorrelation(const EmbeddingView& embeddings,

@@ -10,22 +10,39 @@
 namespace paceline::sparse {
 namespace {
 
-TEST(AnalogyAccuracy, FindsTheNearestWordApartFromTheQuestion) {
+TEST(JudgeAnalogies, FindsTheNearestWordApartFromTheQuestion) {
   // a, b, c, d with b - a = d - c, and something else; lengths do not matter.
   const std::vector<float> values{1, 0, 0, 2, 0, 2, 3, 0, 3, 0, 4, 4, -1, -1, 0};
   const EmbeddingView rows{values, 3};
   ASSERT_EQ(rows.rows(), 5U);
   const std::vector<data::AnalogyQuestion> right{{0, 1, 2, 1}}, wrong{{0, 1, 2, 4}};
-  EXPECT_EQ(AnalogyAccuracy(rows, right), 1);
-  EXPECT_EQ(AnalogyAccuracy(rows, wrong), 0);
-  EXPECT_EQ(AnalogyAccuracy(rows, wrong, 2), 1);
-  EXPECT_EQ(AnalogyAccuracy(rows, {}), 0);
+  EXPECT_EQ(JudgeAnalogies(rows, right).top1, 1);
+  EXPECT_EQ(JudgeAnalogies(rows, wrong).top1, 0);
+  EXPECT_EQ(JudgeAnalogies(rows, wrong).top4, 1);
+  EXPECT_EQ(JudgeAnalogies(rows, {}).top4, 0);
 }
 
-TEST(AnalogyAccuracy, RowsThatAreAllEqualAnswerNothing) {
+TEST(JudgeAnalogies, RowsThatAreAllEqualAnswerNothing) {
   const std::vector<float> zeros(10);
   const std::vector<data::AnalogyQuestion> question{{0, 1, 2, 3}};
-  EXPECT_EQ(AnalogyAccuracy({zeros, 2}, question), 0);
+  EXPECT_EQ(JudgeAnalogies({zeros, 2}, question).top1, 0);
+}
+
+TEST(JudgeAnalogies, CountsAnswersAmongTheFourNearest) {
+  // b - a + c is (0, 1); the others turn away from it one after the other.
+  std::vector<float> values{1, 0, 1, 1e-3F, 0, 1};
+  for (int word = 0; word < 5; ++word) {
+    values.push_back(static_cast<float>(word));
+    values.push_back(10);
+  }
+  const auto judged = [&](std::int32_t d) {
+    return JudgeAnalogies({values, 2}, std::vector<data::AnalogyQuestion>{{0, 1, 2, d}});
+  };
+  EXPECT_EQ(judged(3).top1, 1);
+  EXPECT_EQ(judged(3).top4, 1);
+  EXPECT_EQ(judged(4).top1, 0);
+  EXPECT_EQ(judged(6).top4, 1);
+  EXPECT_EQ(judged(7).top4, 0);
 }
 
 TEST(Spearman, IsOneForAnyRisingFunctionAndMinusOneForAFallingOne) {
