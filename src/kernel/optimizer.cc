@@ -116,6 +116,7 @@ void FtrlStep(const FtrlOptions& options, std::span<float> params, std::span<con
       params.size() == gradient.size() && params.size() == z.size() && params.size() == n.size(),
       "one gradient, z and n per parameter");
   const float alpha = options.learning_rate, beta = options.beta, l1 = options.l1, l2 = options.l2;
+  if (alpha == 0.0F) return;  // nothing moves; the formulas would divide by it
   float* __restrict p = params.data();
   const float* __restrict g = gradient.data();
   float* __restrict zs = z.data();
@@ -124,9 +125,10 @@ void FtrlStep(const FtrlOptions& options, std::span<float> params, std::span<con
     const float root = std::sqrt(ns[i]);
     const float n_after = ns[i] + g[i] * g[i];
     const float root_after = std::sqrt(n_after);
-    // The z under which the parameter is what it is, solved from the last line of this loop.
-    const float l1_part = p[i] == 0.0F ? 0.0F : std::copysign(l1, p[i]);
-    const float z_before = ns[i] == 0.0F ? -p[i] * (beta / alpha + l2) - l1_part : zs[i];
+    // The z under which the parameter is what it is at this learning rate, solved from the last
+    // lines of this loop. Only a parameter of 0 has many.
+    const float z_of_value = -p[i] * ((beta + root) / alpha + l2) - std::copysign(l1, p[i]);
+    const float z_before = p[i] == 0.0F ? zs[i] : z_of_value;
     const float z_after = z_before + g[i] - (root_after - root) / alpha * p[i];
     const float shrunk = z_after - std::copysign(l1, z_after);
     const float moved = -shrunk / ((beta + root_after) / alpha + l2);

@@ -70,14 +70,15 @@ void AdagradStep(const AdagradOptions& options, std::span<float> params,
 // FTRL-Proximal, "per-coordinate" form: McMahan et al., "Ad click prediction: a view from the
 // trenches", KDD 2013, algorithm 1. PyTorch has none; the names are the paper's.
 struct FtrlOptions {
-  float learning_rate = 0.1F;  // alpha; may change between steps
+  float learning_rate = 0.1F;  // alpha; may change between steps; 0: nothing moves
   float beta = 1.0F;
   float l1 = 0.0F;  // a parameter whose |z| stays within it is exactly 0
   float l2 = 0.0F;
 };
 // `z` and `n` start with zeros. The paper starts with parameters of 0; a parameter that starts
 // elsewhere counts as the minimiser of what was seen before, so that it is not lost at its first
-// gradient. Until that one (n = 0) it stays what it is.
+// gradient. Until that one (n = 0) it stays what it is. For the same reason another learning rate
+// than that of the step before moves no parameter by itself: z is taken at the rate of this step.
 void FtrlStep(const FtrlOptions& options, std::span<float> params, std::span<const float> gradient,
               std::span<float> z, std::span<float> n);
 

@@ -167,5 +167,23 @@ TEST(Ftrl, AnInitialValueStaysUntilItsFirstGradientAndIsNotLostThere) {
   EXPECT_NEAR(params[1], -0.25F, 1e-4);
 }
 
+// Schedules, and --table-lr-scale 0.
+TEST(Ftrl, AnotherLearningRateMovesNothingByItself) {
+  std::vector<float> params{0.25F, -0.25F}, z(2), n(2);
+  FtrlOptions options{.learning_rate = 0.1F, .l1 = 0.1F, .l2 = 0.1F};
+  FtrlStep(options, params, std::vector<float>{1, 2}, z, n);
+  const std::vector<float> before = params;
+  for (const float rate : {0.01F, 1e-6F, 0.2F}) {
+    options.learning_rate = rate;
+    FtrlStep(options, params, std::vector<float>{0, 0}, z, n);
+    EXPECT_NEAR(params[0], before[0], 1e-6);
+    EXPECT_NEAR(params[1], before[1], 1e-6);
+  }
+  const std::vector<float> frozen = params;
+  options.learning_rate = 0;
+  FtrlStep(options, params, std::vector<float>{1, 2}, z, n);
+  EXPECT_EQ(params, frozen);
+}
+
 }  // namespace
 }  // namespace paceline::kernel
