@@ -43,16 +43,8 @@ void Fill(double& value, double of_card, double usual) {
 
 // Of the parameters, or only of rows of tables.
 Status CheckFtrl(const TrainConfig& config) {
-  const bool of_all = config.optimizer == "ftrl";
-  if (of_all && !config.Fused()) {
-    return WrongRecipe(
-        fmt::format("--optimizer ftrl is for models with tables, which {} has not", config.model));
-  }
-  if (of_all && config.decay_exclude != "none") {
-    return WrongRecipe("--decay-exclude does not go with --optimizer ftrl");
-  }
   const bool of_rows = config.table_optimizer.find("ftrl") != std::string::npos;
-  if (config.ftrl_l1 != 0 && !of_all && !of_rows) {
+  if (config.ftrl_l1 != 0 && config.optimizer != "ftrl" && !of_rows) {
     return WrongRecipe("--ftrl-l1 goes with --optimizer or --table-optimizer ftrl");
   }
   return Within("--ftrl-l1", config.ftrl_l1, 0.0, 1e6);

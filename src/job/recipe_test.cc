@@ -84,7 +84,7 @@ TEST(Recipe, WithoutACardEachOptimizerHasItsUsualNumbers) {
 }
 
 TEST(Recipe, ResolvingTwiceChangesNothing) {
-  for (const char* optimizer : {"sgd", "adam", "adamw", "adagrad", "lars", "lamb"}) {
+  for (const char* optimizer : {"sgd", "adam", "adamw", "adagrad", "ftrl", "lars", "lamb"}) {
     const TrainConfig once = Resolved(Card(), [&](auto& c) {
       c.optimizer = optimizer;
       c.accumulate = 3;
@@ -114,7 +114,9 @@ TEST(Recipe, NamesTheFlagThatIsWrong) {
       {[](auto& c) { c.optimizer = "sgd", c.epsilon = 0.5; }, "--epsilon does not go with"},
       {[](auto& c) { c.optimizer = "lamb", c.momentum = 0.5; }, "--momentum goes with"},
       {[](auto& c) { c.optimizer = "lars", c.trust_coefficient = -1; }, "--trust-coefficient"},
-      {[](auto& c) { c.optimizer = "ftrl"; }, "--optimizer ftrl is for models with tables"},
+      {[](auto& c) { c.optimizer = "ftrl", c.momentum = 0.5; }, "--momentum goes with"},
+      {[](auto& c) { c.optimizer = "ftrl", c.epsilon = 0.5; }, "--epsilon does not go with"},
+      {[](auto& c) { c.optimizer = "ftrl", c.ftrl_l1 = -1; }, "--ftrl-l1 is -1"},
       {[](auto& c) { c.ftrl_l1 = 0.5; }, "--ftrl-l1 goes with --optimizer or"},
       {[](auto& c) { c.table_optimizer = "ftrl", c.ftrl_l1 = -1; }, "--ftrl-l1 is -1"},
       {[](auto& c) { c.decay_exclude = "a,,b"; }, "--decay-exclude is 'a,,b'"},
@@ -172,6 +174,7 @@ TEST(Recipe, WhatServersCannotDoIsSaid) {
   const std::vector<Change> fine{
       [](auto& c) { c.checkpoint_every = 5, c.checkpoint_required = true; },
       [](auto& c) { c.optimizer = "adamw", c.beta2 = 0.98, c.decay_exclude = "norm-bias"; },
+      [](auto& c) { c.optimizer = "ftrl", c.ftrl_l1 = 0.1, c.decay_exclude = "norm-bias"; },
       [](auto& c) { c.loss_scale = "1024"; },
       [](auto& c) { c.patience = 2; },
   };
@@ -185,7 +188,7 @@ TEST(Recipe, WhatServersCannotDoIsSaid) {
 
 // So that checkpoints from before these flags existed can still be resumed.
 TEST(RecipeIdentity, UsualValuesAreNotInIt) {
-  for (const char* optimizer : {"sgd", "adam", "adagrad"}) {
+  for (const char* optimizer : {"sgd", "adam", "adagrad", "ftrl"}) {
     std::map<std::string, std::string> identity;
     AddRecipeIdentity(Resolved(Vgg16(), [&](auto& c) { c.optimizer = optimizer; }), identity);
     EXPECT_THAT(identity, IsEmpty()) << optimizer;

@@ -209,7 +209,7 @@ std::uint64_t JobSpec::DenseFloats() const {
 
 RowOptimizerOptions JobSpec::OptimizerOf(DenseKind kind) const {
   RowOptimizerOptions options = dense_optimizer;
-  if (kind == DenseKind::kWithoutDecay) options.weight_decay = 0;
+  if (kind == DenseKind::kWithoutDecay) options.weight_decay = options.ftrl_l2 = 0;
   return options;
 }
 

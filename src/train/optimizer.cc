@@ -46,6 +46,7 @@ std::vector<std::string> StateNames(const OptimizerOptions& options) {
     return {"mean", "variance"};
   }
   if (options.name == "adagrad") return {"sum_of_squares"};
+  if (options.name == "ftrl") return {"ftrl_z", "ftrl_n"};
   return options.momentum == 0 ? std::vector<std::string>{} : std::vector<std::string>{"velocity"};
 }
 
@@ -69,12 +70,13 @@ Result<OptimizerOptions> OptimizerOf(const job::TrainConfig& config) {
                           .beta2 = config.beta2,
                           .epsilon = config.epsilon,
                           .trust_coefficient = config.trust_coefficient,
+                          .ftrl_l1 = config.ftrl_l1,
                           .weight_decay = config.weight_decay,
                           .decay = decay};
 }
 
 Result<Optimizer> Optimizer::Make(const OptimizerOptions& options, FlatTensors& params) {
-  constexpr std::array kNames{"sgd", "adam", "adamw", "adagrad", "lars", "lamb"};
+  constexpr std::array kNames{"sgd", "adam", "adamw", "adagrad", "ftrl", "lars", "lamb"};
   if (std::ranges::find(kNames, options.name) == kNames.end()) {
     return Status::Error(Code::kInvalidArgument, fmt::format("no optimizer '{}'", options.name));
   }
@@ -146,6 +148,9 @@ void Optimizer::ApplyPart(const Part& part, double learning_rate, double weight_
                          .epsilon = static_cast<float>(options_.epsilon),
                          .weight_decay = decay},
                         part.params, part.gradient, part.states[0]);
+  } else if (options_.name == "ftrl") {
+    kernel::FtrlStep({.learning_rate = lr, .l1 = static_cast<float>(options_.ftrl_l1), .l2 = decay},
+                     part.params, part.gradient, part.states[0], part.states[1]);
   } else {
     kernel::SgdStep({.learning_rate = lr,
                      .momentum = static_cast<float>(options_.momentum),

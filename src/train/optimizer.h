@@ -13,12 +13,13 @@
 namespace paceline::train {
 
 struct OptimizerOptions {
-  std::string name = "sgd";  // sgd, adam, adamw, adagrad, lars, lamb
+  std::string name = "sgd";  // sgd, adam, adamw, adagrad, ftrl, lars, lamb
   double momentum = 0;       // sgd, lars
   double beta1 = 0.9;        // adam, adamw, lamb
   double beta2 = 0.999;
-  double epsilon = 1e-8;            // all but sgd
+  double epsilon = 1e-8;            // all but sgd and ftrl
   double trust_coefficient = 1e-3;  // lars
+  double ftrl_l1 = 0;               // ftrl, whose l2 is the weight decay
   double weight_decay = 0;
   algo::DecayRule decay;  // which tensors it is for; lars and lamb scale no others by norms either
 };

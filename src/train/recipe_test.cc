@@ -83,7 +83,7 @@ class TwoTensors {
   std::optional<Optimizer> optimizer_;
 };
 
-constexpr const char* kOptimizers[] = {"sgd", "adam", "adamw", "adagrad", "lars", "lamb"};
+constexpr const char* kOptimizers[] = {"sgd", "adam", "adamw", "adagrad", "ftrl", "lars", "lamb"};
 
 TEST(Optimizer, ThreadsDoNotChangeABit) {
   for (const char* name : kOptimizers) {
@@ -148,6 +148,22 @@ TEST(Optimizer, LambScalesEachTensorByItsOwnNorms) {
   EXPECT_EQ(trained.Values(1), bias);
 }
 
+TEST(Optimizer, FtrlKeepsSmallWeightsAtExactZeros) {
+  TwoTensors trained({.name = "ftrl", .ftrl_l1 = 50, .weight_decay = 0.1});
+  std::vector<float> bias = trained.Values(1), gradient(5), z(5), n(5);
+  trained.Step(0);
+  TwoTensors::Fill(gradient, 2);
+  kernel::FtrlStep({.learning_rate = 0.01F, .l1 = 50, .l2 = 0.1F}, bias, gradient, z, n);
+  EXPECT_EQ(trained.Values(1), bias);
+  TwoTensors without({.name = "ftrl", .weight_decay = 0.1});
+  const auto zeros = [](TwoTensors& tensors) {
+    tensors.After(30);
+    return std::ranges::count(tensors.Values(0), 0.0F);
+  };
+  EXPECT_GT(zeros(trained), 100);
+  EXPECT_LT(zeros(without), 10);
+}
+
 TEST(ParameterAverage, FollowsTheParametersAndSwapsWithThem) {
   torch::nn::Module module;
   module.register_parameter("p", torch::full({2}, 1.0F));
@@ -181,7 +197,7 @@ Result<job::RunSummary> RunWithABreak(job::TrainConfig config, std::uint64_t sto
 }
 
 TEST(Recipe, EveryOptimizerResumesToTheSameBits) {
-  for (const char* name : {"adamw", "lars", "lamb"}) {
+  for (const char* name : {"adamw", "ftrl", "lars", "lamb"}) {
     const TempDir dir;
     const auto config = [&](const char* run) {
       job::TrainConfig made = SmallRun(dir / run);

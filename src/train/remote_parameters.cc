@@ -32,6 +32,10 @@ ps::RowOptimizerOptions ServerOptimizer(const OptimizerOptions& options) {
     server.beta2 = static_cast<float>(options.beta2);
   } else if (options.name == "adagrad") {
     server.kind = ps::RowOptimizerKind::kAdagrad;
+  } else if (options.name == "ftrl") {
+    server.kind = ps::RowOptimizerKind::kFtrl;
+    server.ftrl_l1 = static_cast<float>(options.ftrl_l1);
+    server.ftrl_l2 = server.weight_decay;
   } else {
     server.kind =
         options.momentum == 0 ? ps::RowOptimizerKind::kSgd : ps::RowOptimizerKind::kMomentum;

@@ -69,7 +69,7 @@ class TrainerRig {
 
 TEST(Trainer, TheSameStepsGiveTheSameBits) {
   for (const std::uint64_t shards : {1U, 3U}) {
-    for (const char* optimizer : {"sgd", "adam", "adagrad"}) {
+    for (const char* optimizer : {"sgd", "adam", "adagrad", "ftrl"}) {
       const TrainerOptions options{.shards = shards, .optimizer = {.name = optimizer}};
       EXPECT_EQ(TrainerRig(options, 3 * 4 * shards).RunAll(),
                 TrainerRig(options, 3 * 4 * shards).RunAll())

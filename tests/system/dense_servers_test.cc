@@ -46,6 +46,20 @@ TEST(DenseServers, ServersKnowTheWholeRecipeOfAdamW) {
             HashOf(RunPaceline(Training(dir / "group", recipe))));
 }
 
+TEST(DenseServers, ServersKnowTheWholeRecipeOfFtrl) {
+  const TempDir dir;
+  const std::vector<std::string> recipe{"--optimizer",    "ftrl", "--ftrl-l1",       "0.01",
+                                        "--weight-decay", "0.5",  "--decay-exclude", "norm-bias"};
+  std::vector<std::string> on_servers = recipe;
+  on_servers.insert(on_servers.end(),
+                    {"--strategy", "ps", "--servers", "2", "--chaos", "kill=server:0@step5"});
+  const std::string expected = HashOf(RunPaceline(Training(dir / "group", recipe)));
+  EXPECT_EQ(HashOf(RunPaceline(Training(dir / "servers", on_servers))), expected);
+  std::vector<std::string> everything = recipe;
+  everything.back() = "none";
+  EXPECT_NE(HashOf(RunPaceline(Training(dir / "everything", everything))), expected);
+}
+
 TEST(DenseServers, SyncTrainersStopEarlyTogether) {
   const TempDir dir;
   const CommandResult result =
