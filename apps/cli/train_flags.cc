@@ -194,7 +194,8 @@ void AddTables(CLI::App& app, TrainConfig& config) {
   group->add_option("--evict-after", config.evict_after,
                     "Rows are removed that got no push for N rounds (default: never)");
   group->add_option("--table-optimizer", config.table_optimizer,
-                    "sgd, adam, adamw, adagrad or ftrl for rows of tables (default: --optimizer)");
+                    "sgd, momentum, adam, adamw, adagrad or ftrl for rows of tables (default: "
+                    "--optimizer)");
   group->add_option("--table-lr-scale", config.table_lr_scale,
                     "Factor on the learning rate of rows (default: 1)");
 }
@@ -204,7 +205,9 @@ void AddOptimizer(CLI::App& app, TrainConfig& config) {
   group->add_option("--optimizer", config.optimizer,
                     "sgd, adam, adamw, adagrad, ftrl, lars or lamb (default: the model's)");
   group->add_option("--lr", config.lr, "Learning rate (default: the model's)");
-  group->add_option("--momentum", config.momentum, "For sgd and lars (default: the model's, or 0)");
+  group->add_option(
+      "--momentum", config.momentum,
+      "For sgd and lars (default: the model's, or 0) and --table-optimizer momentum (0.9)");
   group->add_option("--beta1", config.beta1,
                     "For adam, adamw and lamb (default: the model's, or 0.9)");
   group->add_option("--beta2", config.beta2, "Likewise (default: the model's, or 0.999)");

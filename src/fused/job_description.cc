@@ -39,6 +39,7 @@ Result<ps::RowOptimizerOptions> OptimizerOf(const job::TrainConfig& config,
   ps::RowOptimizerOptions usual;
   PACELINE_ASSIGN(usual.kind, ps::ParseRowOptimizer(rules.optimizer));
   usual.weight_decay = static_cast<float>(config.weight_decay);
+  if (config.momentum > 0) usual.momentum = static_cast<float>(config.momentum);
   SetFtrl(config, usual);
   return usual;
 }

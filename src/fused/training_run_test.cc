@@ -84,6 +84,27 @@ TEST_F(TrainingRunTest, AResumedRunEndsWithTheSameBits) {
   EXPECT_EQ(second->auc, whole->auc);
 }
 
+TEST_F(TrainingRunTest, RowsHaveAVelocityThatCheckpointsKeep) {
+  job::TrainConfig config = Config("ctr-dnn-small");
+  config.table_optimizer = "sgd";
+  const auto without = Train(config);
+  config.table_optimizer = "momentum";
+  config.run = folder_ / "momentum";
+  const auto with = Train(config);
+  ASSERT_THAT(without, IsOk());
+  ASSERT_THAT(with, IsOk());
+  EXPECT_NE(with->params_hash, without->params_hash);
+  config.run = folder_ / "cut";
+  const auto first = Train(config, 40);
+  ASSERT_THAT(first, IsOk());
+  EXPECT_TRUE(first->interrupted);
+  config.resume = true;
+  const auto second = Train(config);
+  ASSERT_THAT(second, IsOk());
+  EXPECT_EQ(second->params_hash, with->params_hash);
+  EXPECT_EQ(second->auc, with->auc);
+}
+
 TEST_F(TrainingRunTest, DoesNotMixRuns) {
   job::TrainConfig config = Config("simnet-bow-small");
   config.steps = 3;

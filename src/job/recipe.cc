@@ -7,6 +7,7 @@
 #include "algo/loss_scale.h"
 #include "job/config_checks.h"
 #include "job/model_choice.h"
+#include "job/table_rules.h"
 
 namespace paceline::job {
 
@@ -43,21 +44,29 @@ void Fill(double& value, double of_card, double usual) {
 
 // Of the parameters, or only of rows of tables.
 Status CheckFtrl(const TrainConfig& config) {
-  const bool of_rows = config.table_optimizer.find("ftrl") != std::string::npos;
+  PACELINE_ASSIGN(const bool of_rows, SomeTableLearnsBy(config, "ftrl"));
   if (config.ftrl_l1 != 0 && config.optimizer != "ftrl" && !of_rows) {
     return WrongRecipe("--ftrl-l1 goes with --optimizer or --table-optimizer ftrl");
   }
   return Within("--ftrl-l1", config.ftrl_l1, 0.0, 1e6);
 }
 
+Status CheckMomentum(const TrainConfig& config) {
+  PACELINE_ASSIGN(const bool of_rows, SomeTableLearnsBy(config, "momentum"));
+  if (config.momentum != 0 && !UsesMomentum(config.optimizer) && !of_rows) {
+    return WrongRecipe(
+        fmt::format("--momentum goes with --optimizer sgd and lars, not {}, and with "
+                    "--table-optimizer momentum",
+                    config.optimizer));
+  }
+  return Within("--momentum", config.momentum, 0.0, 1.0);
+}
+
 Status CheckOptimizer(const TrainConfig& config) {
   PACELINE_TRY(OneOf("--optimizer", config.optimizer,
                      {"sgd", "adam", "adamw", "adagrad", "ftrl", "lars", "lamb"}));
   PACELINE_TRY(CheckFtrl(config));
-  if (config.momentum != 0 && !UsesMomentum(config.optimizer)) {
-    return WrongRecipe(
-        fmt::format("--momentum goes with --optimizer sgd and lars, not {}", config.optimizer));
-  }
+  PACELINE_TRY(CheckMomentum(config));
   if ((config.beta1 != 0 || config.beta2 != 0) && !UsesBetas(config.optimizer)) {
     return WrongRecipe(fmt::format(
         "--beta1 and --beta2 go with --optimizer adam, adamw and lamb, not {}", config.optimizer));
@@ -65,7 +74,6 @@ Status CheckOptimizer(const TrainConfig& config) {
   if (config.epsilon != 0 && !UsesEpsilon(config.optimizer)) {
     return WrongRecipe(fmt::format("--epsilon does not go with --optimizer {}", config.optimizer));
   }
-  PACELINE_TRY(Within("--momentum", config.momentum, 0.0, 1.0));
   PACELINE_TRY(Within("--beta1", config.beta1, 0.0, kJustBelowOne));
   PACELINE_TRY(Within("--beta2", config.beta2, 0.0, kJustBelowOne));
   PACELINE_TRY(Within("--epsilon", config.epsilon, 0.0, 1.0));

@@ -109,8 +109,8 @@ Result<TableRules> ReadRules(const TrainConfig& config, const std::string& table
   PACELINE_TRY(Within<std::uint32_t>("--evict-after", rules.evict_after, 0, kMostRounds));
   PACELINE_TRY(Within("--table-lr-scale", rules.lr_scale, 0.0, 1e6));
   if (!rules.optimizer.empty()) {
-    PACELINE_TRY(
-        OneOf("--table-optimizer", rules.optimizer, {"sgd", "adam", "adamw", "adagrad", "ftrl"}));
+    PACELINE_TRY(OneOf("--table-optimizer", rules.optimizer,
+                       {"sgd", "momentum", "adam", "adamw", "adagrad", "ftrl"}));
   }
   if (rules.admit_count > 1 && rules.admit_probability < 1) {
     return WrongRule("--admit-count and --admit-probability: a table admits by one of them");
@@ -151,6 +151,12 @@ Result<PerTable> ParsePerTable(const char* flag, const std::string& text) {
     begin = end + 1;
   }
   return setting;
+}
+
+Result<bool> SomeTableLearnsBy(const TrainConfig& config, const std::string& optimizer) {
+  PACELINE_ASSIGN(const PerTable said, ParsePerTable("--table-optimizer", config.table_optimizer));
+  return said.all == optimizer ||
+         std::ranges::any_of(said.named, [&](const auto& one) { return one.second == optimizer; });
 }
 
 Result<TableRules> RulesOfTable(const TrainConfig& config, const std::string& table) {

@@ -27,11 +27,14 @@ struct TableRules {
   std::uint32_t admit_count = 1;
   double admit_probability = 1;
   std::uint32_t evict_after = 0;  // 0: never
-  std::string optimizer;          // empty: as everything else
+  std::string optimizer;          // empty: as everything else; momentum: sgd that has it
   double lr_scale = 1;
 };
 // kInvalidArgument names the flag and the value.
 Result<TableRules> RulesOfTable(const TrainConfig& config, const std::string& table);
+
+// Whether --table-optimizer names it for any table.
+Result<bool> SomeTableLearnsBy(const TrainConfig& config, const std::string& optimizer);
 
 // Of a resolved configuration, before the names of the tables are known: kInvalidArgument for a
 // flag of tables with a model that has none, and for one that a model with tables would ignore.

@@ -71,6 +71,11 @@ TEST(TableRules, WhatMakesNoSenseIsRefusedByName) {
          c.table_optimizer = "adam";
        },
        "it goes with sgd"},
+      {[](auto& c) {
+         c.mode = "geo";
+         c.table_optimizer = "momentum";
+       },
+       "it goes with sgd"},
       {[](auto& c) { c.model = "vgg16"; }, ""},
       {[](auto& c) {
          c.model = "vgg16";
@@ -157,6 +162,21 @@ TEST(TableRules, WhatModelsWithTablesUseIsTaken) {
     change(config);
     EXPECT_THAT(Resolve(config, **model::FindModel("ctr-dnn"), 4), IsOk());
   }
+}
+
+TEST(TableRules, MomentumIsForTheRowsThatUseIt) {
+  const auto resolve = [](const char* table_optimizer) {
+    TrainConfig config = ClickConfig();  // whose optimizer is adagrad
+    config.momentum = 0.8;
+    config.table_optimizer = table_optimizer;
+    return Resolve(config, **model::FindModel("ctr-dnn"), 4);
+  };
+  EXPECT_THAT(resolve("momentum"), IsOk());
+  EXPECT_THAT(resolve("adam,embedding=momentum"), IsOk());
+  EXPECT_THAT(resolve("momentum=adam"),  // a table of this name
+              StatusIs(Code::kInvalidArgument, HasSubstr("--momentum goes with --optimizer sgd")));
+  EXPECT_THAT(resolve("momentum,sgd"),
+              StatusIs(Code::kInvalidArgument, HasSubstr("--table-optimizer is 'momentum,sgd'")));
 }
 
 TEST(TableRules, ATableThatTheModelHasNotIsRefused) {
