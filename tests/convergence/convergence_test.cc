@@ -44,6 +44,9 @@ INSTANTIATE_TEST_SUITE_P(
                               "--lr-schedule", "cosine", "--warmup-steps", "20", "--weight-decay",
                               "5e-4", "--clip-norm", "5"}},
                       Recipe{"adagrad", {"--optimizer", "adagrad", "--lr", "0.02"}},
+                      Recipe{"ftrl",
+                             {"--optimizer", "ftrl", "--ftrl-l1", "1e-4", "--lr", "0.1",
+                              "--lr-schedule", "cosine", "--warmup-steps", "20"}},
                       // Four virtual shards: gradients and statistics added over the fixed tree.
                       Recipe{"shards", {"--shards", "4", "--batch", "16"}}),
     [](const auto& recipe) { return std::string(recipe.param.name); });
