@@ -71,6 +71,9 @@ Result<int> TrainFused(job::TrainConfig config, const job::LaunchEnvironment& la
   ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a disk error to report, not a way to die
   // In an elastic run anybody may come to lead, and show where the run is.
   const bool shows = !config.quiet && (launch.rank == Rank(0) || config.Elastic());
+  if (shows && config.UsesServers() && launch.source != "paceline") {
+    fmt::print(stderr, "{}\n", launch.Describe());
+  }
   const fused::RunEnvironment environment{
       .clock = SystemClock(),
       .stop_signal = job::StopRequested,

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/train_flags.h"
 #include "job/launch_environment.h"
+#include "job/launched_workers.h"
 #include "job/run_dir.h"
 #include "job/worker_environment.h"
 #include "model/catalog.h"
@@ -21,10 +23,15 @@ namespace paceline::cli {
 
 namespace {
 
-Result<TrainRequest> ParseAndCheck(const std::vector<std::string>& arguments) {
-  PACELINE_ASSIGN(TrainRequest request, ParseTrainArguments(arguments));
-  if (!request.help) PACELINE_TRY(CheckTraining(request.config));
-  return request;
+using Launch = std::optional<job::LaunchEnvironment>;
+
+// The flags, resolved for as many trainers as somebody has started.
+Status Check(job::TrainConfig& config, const Launch& launch) {
+  if (launch && launch->role == job::LaunchRole::kTrainer) {
+    PACELINE_TRY(job::TakeLaunchedWorkers(config, launch->source,
+                                          launch->world * launch->processes_per_node));
+  }
+  return CheckTraining(config);
 }
 
 // The flags and whoever started this process must mean the same.
@@ -51,6 +58,8 @@ Status CheckRole(const job::TrainConfig& config, const job::LaunchEnvironment& l
 }
 
 Result<int> Start(TrainRequest request, const std::vector<std::string>& arguments) {
+  PACELINE_ASSIGN(const Launch launch, job::RecognizeLaunch(::getenv));
+  PACELINE_TRY(Check(request.config, launch));
   const char* ours = request.config.Fused() ? "/paceline" : "/paceline-worker";
   const std::string& own = request.config.worker_program;
   std::vector<std::string> worker{own.empty() ? ExecutableDirectory() + ours : own, "train"};
@@ -61,17 +70,16 @@ Result<int> Start(TrainRequest request, const std::vector<std::string>& argument
                                              static_cast<int>(::getpid()));
     worker.insert(worker.end(), {"--run", request.config.run});
   }
-  PACELINE_ASSIGN(const auto launch, job::RecognizeLaunch(::getenv));
   if (launch) PACELINE_TRY(CheckRole(request.config, *launch, run_given));
   if (launch && launch->role != job::LaunchRole::kTrainer) {
     return BecomeServer(request.config, *launch);
   }
   if (request.config.UsesServers() && !launch) return LaunchWithServers(request.config, worker);
-  if (request.config.Fused()) {
+  const bool one_of_many = launch && launch->processes_per_node == 1;
+  if (request.config.Fused() && (one_of_many || !launch)) {
     return TrainFused(request.config, launch.value_or(job::LaunchEnvironment{}));
   }
   if (request.config.Elastic() && !launch) return LaunchElastic(request.config, worker);
-  const bool one_of_many = launch && launch->processes_per_node == 1;
   if (one_of_many || (!launch && request.config.workers == 1)) {
     // Wrong flags were refused already, and Ctrl-C reaches the trainer directly.
     return BecomeProgram(worker, job::WorkerEnvironment(::getenv));
@@ -82,7 +90,7 @@ Result<int> Start(TrainRequest request, const std::vector<std::string>& argument
 }  // namespace
 
 int RunTrain(const std::vector<std::string>& arguments) {
-  const auto request = ParseAndCheck(arguments);
+  const auto request = ParseTrainArguments(arguments);
   if (!request.ok()) return Fail("paceline train", request.status());
   if (request->help) {
     fmt::print("{}", request->help_text);

@@ -24,6 +24,7 @@
 #include "disk/file_system.h"
 #include "job/group.h"
 #include "job/launch_environment.h"
+#include "job/launched_workers.h"
 #include "job/lease_taker.h"
 #include "job/machine.h"
 #include "job/model_choice.h"
@@ -90,16 +91,13 @@ Result<job::LaunchEnvironment> ReadLaunch(job::TrainConfig& config) {
   if (found && launch.source != "paceline" && launch.rank == Rank(0) && !config.quiet) {
     fmt::print(stderr, "{}\n", launch.Describe());
   }
-  const auto world = static_cast<std::int64_t>(launch.world);
-  if (config.workers > 1 && config.workers != world) {
-    return Status::Error(
-        Code::kInvalidArgument,
-        found ? fmt::format("--workers {}, but {} started {}", config.workers, launch.source, world)
-              : fmt::format("--workers {}, but nobody started the others; use "
-                            "`paceline train`",
-                            config.workers));
+  if (!found && config.workers > 1) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("--workers {}, but nobody started the others; use "
+                                     "`paceline train`",
+                                     config.workers));
   }
-  config.workers = world;
+  PACELINE_TRY(job::TakeLaunchedWorkers(config, launch.source, launch.world));
   if (config.threads == 0 && launch.local_world && !config.reproducible) {
     const job::Placement placement =
         job::PlanPlacement({.available = job::ReadAvailableCpus(), .workers = *launch.local_world});

@@ -66,14 +66,19 @@ Result<TfTask> ReadTfTask(const LaunchVariables& variables, const Json& config) 
   return result;
 }
 
-// DMLC_RANK is what the tracker gives out, the others are names of BytePS and of older trackers.
+// DMLC_RANK is what the tracker gives out, the others are names of BytePS and of older trackers,
+// whose tasks are the workers and, from `first_task` on, the servers.
 Result<std::uint64_t> DmlcIndex(const LaunchVariables& variables, const char* id_name,
-                                std::uint64_t count) {
-  const char* name = variables.FirstSet({"DMLC_RANK", id_name, "DMLC_TASK_ID"});
+                                std::uint64_t count, std::uint64_t first_task) {
+  constexpr char kTask[] = "DMLC_TASK_ID";
+  const char* name = variables.FirstSet({"DMLC_RANK", id_name, kTask});
   if (count == 1 && !variables.Has(name)) return std::uint64_t{0};
-  PACELINE_ASSIGN(const std::uint64_t index, variables.RequiredNumber(name, "DMLC_ROLE"));
-  if (index >= count) return variables.Wrong(name, fmt::format("must be less than {}", count));
-  return index;
+  PACELINE_ASSIGN(const std::uint64_t number, variables.RequiredNumber(name, "DMLC_ROLE"));
+  const std::uint64_t first = name == std::string_view(kTask) ? first_task : 0;
+  if (number >= first && number - first < count) return number - first;
+  return variables.Wrong(
+      name, first == 0 ? fmt::format("must be less than {}", count)
+                       : fmt::format("must be from {} to {}", first, first + count - 1));
 }
 
 // The scheduler would tell everybody where the servers are; here it is known from the start, so
@@ -200,8 +205,9 @@ Result<Launch> RecognizeDmlc(const LaunchVariables& variables) {
   }
   PACELINE_ASSIGN(std::vector<std::string> servers, DmlcServers(variables));
   if (*role == "server") {
+    PACELINE_ASSIGN(const auto workers, variables.Number("DMLC_NUM_WORKER"));
     PACELINE_ASSIGN(const std::uint64_t index,
-                    DmlcIndex(variables, "DMLC_SERVER_ID", servers.size()));
+                    DmlcIndex(variables, "DMLC_SERVER_ID", servers.size(), workers.value_or(0)));
     return Launch(Server("dmlc", index, std::move(servers)));
   }
   if (*role != "worker") {
@@ -212,7 +218,7 @@ Result<Launch> RecognizeDmlc(const LaunchVariables& variables) {
   if (world == 0 || world > kMaxWorld) {
     return variables.Wrong("DMLC_NUM_WORKER", fmt::format("not from 1 to {}", kMaxWorld));
   }
-  PACELINE_ASSIGN(const std::uint64_t rank, DmlcIndex(variables, "DMLC_WORKER_ID", world));
+  PACELINE_ASSIGN(const std::uint64_t rank, DmlcIndex(variables, "DMLC_WORKER_ID", world, 0));
   LaunchEnvironment launch{.source = "dmlc", .rank = Rank(rank), .world = world};
   launch.servers = std::move(servers);
   return Launch(launch);
