@@ -59,7 +59,8 @@ Result<std::unique_ptr<Client>> Client::Connect(net::Loop& loop, const ClientOpt
              .away = options.away,
              .shared_memory = options.shared_memory,
              .dense_bytes = static_cast<std::size_t>(client->DenseFloatsOf(i) * sizeof(float)),
-             .stopped = options.stopped}));
+             .stopped = options.stopped,
+             .stop_grace = options.stop_grace}));
     client->links_.push_back(std::move(link));
   }
   return client;

@@ -26,9 +26,12 @@ struct ClientOptions {
   net::Secret secret = net::Secret::Open();
   std::uint64_t trainer = 0;
   JobSpec job;
-  std::chrono::milliseconds away{60'000};   // how long a server may be unreachable
-  bool shared_memory = true;                // with servers of this host
-  std::function<bool()> stopped = nullptr;  // pulls that wait for other trainers are kAborted then
+  std::chrono::milliseconds away{60'000};  // how long a server may be unreachable
+  bool shared_memory = true;               // with servers of this host
+  // Then pulls that wait for other trainers are kAborted, and so is what waits for acknowledgements
+  // of pushes for longer than `stop_grace`.
+  std::function<bool()> stopped = nullptr;
+  std::chrono::milliseconds stop_grace{5'000};
 };
 
 // The parameters of a job on its servers: rows by id, dense tensors in blocks. Every push goes to

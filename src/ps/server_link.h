@@ -37,8 +37,11 @@ struct LinkOptions {
   std::size_t window = kMostUnacknowledged;  // pushes that may be unacknowledged
   std::size_t window_bytes = std::size_t{256} << 20;  // the same in bytes; one push always may
   bool shared_memory = true;                          // if the server is on this host
-  std::size_t dense_bytes = 0;              // of this server: the memory has room for them
-  std::function<bool()> stopped = nullptr;  // a pull that waits for other trainers is kAborted then
+  std::size_t dense_bytes = 0;  // of this server: the memory has room for them
+  // Then a pull that waits for other trainers is kAborted, and so is whatever waits for a push to
+  // be acknowledged for longer than `stop_grace`.
+  std::function<bool()> stopped = nullptr;
+  std::chrono::milliseconds stop_grace{5'000};
 };
 
 // A trainer's way to one server: a connection for requests and one for pushes, each made anew when

@@ -19,6 +19,8 @@ using std::chrono::steady_clock;
 // Of a push that is being written whoever sends it hears every so many bytes.
 constexpr std::size_t kAnnouncedBytes = std::size_t{1} << 20;
 
+constexpr std::chrono::milliseconds kLookForStop(100);
+
 }  // namespace
 
 bool ServerLink::Full() const {
@@ -129,14 +131,28 @@ Result<std::size_t> ServerLink::AwaitWritten(const Outstanding& push, std::size_
   return push.writing->bytes;
 }
 
-// A server that lives but hangs breaks no connection.
+// A server that lives but hangs breaks no connection. Whoever is asked to stop still waits a
+// little: what is on its way mostly arrives, and then need not be computed again.
 Status ServerLink::AwaitAck() {
   const std::uint64_t before = acks_;
+  const auto arrived = [&] { return acks_ != before || !failure_.ok(); };
   const auto deadline = steady_clock::now() + options_.away;
-  while (acks_ == before && failure_.ok()) {
-    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
+  auto last = deadline;  // comes earlier once this trainer stops
+  while (!arrived() && steady_clock::now() < last) {
+    // A signal notifies nobody.
+    changed_.wait_until(mutex_, std::min(last, steady_clock::now() + kLookForStop));
+    if (last == deadline && options_.stopped && options_.stopped()) {
+      last = std::min(deadline, steady_clock::now() + options_.stop_grace);
+    }
   }
-  if (acks_ != before || !failure_.ok()) return failure_;
+  if (arrived()) return failure_;
+  if (last < deadline) {
+    return Status::Error(Code::kAborted,
+                         fmt::format("stopped with {} push(es) not acknowledged; a resumed "
+                                     "run makes them again",
+                                     outstanding_.size()))
+        .Wrap(options_.name);
+  }
   return Status::Error(Code::kTimeout,
                        fmt::format("no push was acknowledged for {} s", ToSeconds(options_.away)))
       .Wrap(options_.name);
