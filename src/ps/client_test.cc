@@ -3,7 +3,6 @@
 #include "ps/client.h"
 
 #include <algorithm>
-#include <atomic>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -507,50 +506,6 @@ TEST_F(ClientTest, AServerThatHasForgottenItsFirstValuesIsAnErrorForGood) {
   std::vector<float> dense(42);
   EXPECT_THAT(client->Pull({.rows = {}, .dense = dense}),
               StatusIs(Code::kBadCheckpoint, HasSubstr("lost its values")));
-}
-
-// The server is gone, and a trainer that nobody stops would wait for it for a minute.
-TEST_F(ClientTest, AFlushThatWaitsEndsWhenTheTrainerIsStopped) {
-  StartServers(1);
-  std::promise<void> waits;
-  std::atomic<int> asked = 0;
-  std::atomic<bool> stopped = false;
-  auto client = Client::Connect(loop_, {.servers = endpoints_,
-                                        .secret = secret_,
-                                        .job = Job(),
-                                        .stopped =
-                                            [&] {
-                                              if (asked++ == 0) waits.set_value();
-                                              return stopped.load();
-                                            },
-                                        .stop_grace = 1ms});
-  ASSERT_THAT(client, IsOk());
-  ASSERT_THAT((*client)->Initialise(std::vector<float>(42, 0.0F)), IsOk());
-  running_[0].server.reset();
-  const std::vector<std::int64_t> ids{1};
-  ASSERT_THAT(PushOnes(**client, 0, 0, ids), IsOk());
-  auto flushed = std::async(std::launch::async, [&] { return (*client)->Flush(); });
-  waits.get_future().wait();
-  stopped = true;
-  EXPECT_THAT(flushed.get(), StatusIs(Code::kAborted, HasSubstr("server 0")));
-}
-
-// One that was asked to stop has pushes on their way: they count.
-TEST_F(ClientTest, AFlushOfAStoppedTrainerWaitsForPushesOnTheirWay) {
-  StartServers(1);
-  const auto client = Client::Connect(loop_, {.servers = endpoints_,
-                                              .secret = secret_,
-                                              .job = Job(),
-                                              .stopped = [] { return true; },
-                                              .stop_grace = 60s});
-  ASSERT_THAT(client, IsOk());
-  ASSERT_THAT((*client)->Initialise(std::vector<float>(42, 0.0F)), IsOk());
-  const std::vector<std::int64_t> ids{1};
-  for (const std::uint64_t batch : {0U, 1U, 2U}) {
-    ASSERT_THAT(PushOnes(**client, 0, batch, ids), IsOk());
-  }
-  EXPECT_THAT((*client)->Flush(), IsOk());
-  EXPECT_EQ((*client)->Acknowledged(0), 3U);
 }
 
 TEST_F(ClientTest, AnotherJobIsRefused) {
