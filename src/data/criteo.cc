@@ -60,7 +60,8 @@ Status DecodeInteger(std::string_view text, std::size_t feature, float& value) {
 
 bool IsHexDigit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
-Status DecodeCategory(std::string_view text, std::size_t slot, std::uint32_t& id) {
+Status DecodeCategory(std::string_view text, std::size_t slot, std::uint32_t ids,
+                      std::uint32_t& id) {
   const std::size_t field = 1 + kCtrDense + slot;  // from 0, as the reference counts
   if (text.size() > 8 || !std::ranges::all_of(text, IsHexDigit)) {
     return BadLine(
@@ -72,8 +73,8 @@ Status DecodeCategory(std::string_view text, std::size_t slot, std::uint32_t& id
   hash.Add({number.data(), number.size()});
   hash.Add(text);
   // Python's remainder has the sign of the divisor.
-  const std::int64_t remainder = hash.Value() % std::int64_t{kCtrIds};
-  id = static_cast<std::uint32_t>(remainder < 0 ? remainder + kCtrIds : remainder);
+  const std::int64_t remainder = hash.Value() % std::int64_t{ids};
+  id = static_cast<std::uint32_t>(remainder < 0 ? remainder + ids : remainder);
   return {};
 }
 
@@ -91,7 +92,7 @@ std::int64_t Python2Hash(std::string_view text) {
   return hash.Value();
 }
 
-Status DecodeCriteo(std::string_view line, CtrSample& sample) {
+Status DecodeCriteo(std::string_view line, CtrSample& sample, std::uint32_t ids) {
   const auto fields = static_cast<std::size_t>(std::ranges::count(line, '\t')) + 1;
   if (fields != kCriteoFields) {
     return BadLine(fmt::format("{} fields instead of {}", fields, kCriteoFields));
@@ -106,16 +107,17 @@ Status DecodeCriteo(std::string_view line, CtrSample& sample) {
       PACELINE_TRY(DecodeInteger(text, field - 1, sample.dense[field - 1]));
     } else {
       const std::size_t slot = field - 1 - kCtrDense;
-      PACELINE_TRY(DecodeCategory(text, slot, sample.ids[slot]));
+      PACELINE_TRY(DecodeCategory(text, slot, ids, sample.ids[slot]));
     }
     line.remove_prefix(std::min(length + 1, line.size()));
   }
   return {};
 }
 
-Result<std::unique_ptr<Criteo>> Criteo::Open(const std::filesystem::path& path, BadRecord policy) {
+Result<std::unique_ptr<Criteo>> Criteo::Open(const std::filesystem::path& path, BadRecord policy,
+                                             std::uint32_t ids) {
   PACELINE_ASSIGN(const std::vector<std::filesystem::path> files, FilesAt(path));
-  std::unique_ptr<Criteo> dataset(new Criteo());
+  std::unique_ptr<Criteo> dataset(new Criteo(ids));
   dataset->fingerprint_ = "criteo";
   for (const std::filesystem::path& file : files) {
     PACELINE_TRY(dataset->AddFile(file, policy));
@@ -168,7 +170,7 @@ Status Criteo::AddLine(std::size_t file, const Place& place, std::string_view li
   CtrSample sample;
   const Status status = line.size() > kCriteoLineBytes
                             ? BadLine(fmt::format("longer than {} bytes", kCriteoLineBytes))
-                            : DecodeCriteo(line, sample);
+                            : DecodeCriteo(line, sample, ids_);
   if (!status.ok()) {
     ++bad_lines_;
     if (policy == BadRecord::kSkip) return {};
@@ -193,7 +195,7 @@ Status Criteo::Read(std::uint64_t index, CtrSample& sample) const {
                               std::min<std::uint64_t>(buffer.size(), input.bytes() - offset));
   PACELINE_TRY(input.ReadAt(offset, std::as_writable_bytes(bytes)));
   const std::string_view text(bytes.data(), bytes.size());
-  if (Status status = DecodeCriteo(text.substr(0, text.find('\n')), sample); !status.ok()) {
+  if (Status status = DecodeCriteo(text.substr(0, text.find('\n')), sample, ids_); !status.ok()) {
     return BadLine(fmt::format("{}: line at byte offset {}: {}; it was good when opened",
                                input.path(), offset, Printable(status.message())));
   }

@@ -26,17 +26,19 @@ std::int64_t Python2Hash(std::string_view text);
 
 // One line without its end, prepared as Paddle's benchmark does: integers become
 // (x - minimum) / range, missing ones 0; the id of a category is hash(field number + text) modulo
-// kCtrIds. kBadData says what is wrong with the line.
-Status DecodeCriteo(std::string_view line, CtrSample& sample);
+// `ids`. kBadData says what is wrong with the line.
+Status DecodeCriteo(std::string_view line, CtrSample& sample, std::uint32_t ids = kCtrIds);
 
 // Criteo's display advertising data as text, read where it is. Every line is checked when opening;
 // the index of lines takes 4 bytes each. Immutable, thread-safe; owns the open files.
 class Criteo final : public CtrDataset {
  public:
   // A file, or a folder whose files are taken in order of name; hidden ones do not count.
-  static Result<std::unique_ptr<Criteo>> Open(const std::filesystem::path& path, BadRecord policy);
+  static Result<std::unique_ptr<Criteo>> Open(const std::filesystem::path& path, BadRecord policy,
+                                              std::uint32_t ids = kCtrIds);
 
   std::uint64_t size() const override { return starts_.size(); }
+  std::uint32_t ids() const override { return ids_; }
   Status Read(std::uint64_t index, CtrSample& sample) const override;
   std::string Fingerprint() const override { return fingerprint_; }
   std::uint64_t BadRecords() const override { return bad_lines_; }
@@ -57,11 +59,12 @@ class Criteo final : public CtrDataset {
     std::uint64_t offset = 0;
   };
 
-  Criteo() = default;
+  explicit Criteo(std::uint32_t ids) : ids_(ids) {}
   Status AddFile(const std::filesystem::path& path, BadRecord policy);
   Status ScanFile(std::size_t file, BadRecord policy);
   Status AddLine(std::size_t file, const Place& place, std::string_view line, BadRecord policy);
 
+  const std::uint32_t ids_;
   std::vector<InputFile> files_;
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> starts_;  // of good lines, counted from the base of their segment

@@ -64,6 +64,11 @@ TEST(Criteo, DecodesALineAsTheReferenceDoes) {
   // A missing category is one of its own in each slot.
   EXPECT_EQ(sample.ids[1], static_cast<std::uint32_t>(Python2Hash("15") % kCtrIds));
   EXPECT_NE(sample.ids[1], sample.ids[2]);
+  CtrSample small;  // of a model with fewer rows
+  ASSERT_THAT(DecodeCriteo(line, small, 1001), IsOk());
+  EXPECT_EQ(small.ids[0],
+            static_cast<std::uint32_t>((Python2Hash("1405db9164") % 1001 + 1001) % 1001));
+  EXPECT_EQ(small.dense, sample.dense);
 }
 
 TEST(Criteo, NamesWhatIsWrongWithALine) {

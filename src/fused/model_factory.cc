@@ -44,9 +44,10 @@ Clicks SyntheticClicks(const TrainConfig& config, ModelWithData& made) {
   return {train, test};
 }
 
-Result<Clicks> ClicksOfFiles(const TrainConfig& config, ModelWithData& made) {
+Result<Clicks> ClicksOfFiles(const TrainConfig& config, std::uint64_t rows, ModelWithData& made) {
   const auto policy = config.bad_record == "skip" ? data::BadRecord::kSkip : data::BadRecord::kFail;
-  PACELINE_ASSIGN(auto opened, data::Criteo::Open(config.data, policy));
+  PACELINE_ASSIGN(auto opened,
+                  data::Criteo::Open(config.data, policy, static_cast<std::uint32_t>(rows)));
   made.warnings = opened->warnings();
   made.bad_records = opened->BadRecords();
   const std::shared_ptr<const data::CtrDataset> all = std::move(opened);
@@ -57,13 +58,13 @@ Result<Clicks> ClicksOfFiles(const TrainConfig& config, ModelWithData& made) {
 
 Result<ModelWithData> MakeClicks(const TrainConfig& config) {
   ModelWithData made;
+  PACELINE_ASSIGN(const sparse::CtrDnnShape shape, sparse::FindCtrDnnShape(config.model));
   Clicks clicks;
   if (config.Synthetic()) {
     clicks = SyntheticClicks(config, made);
   } else {
-    PACELINE_ASSIGN(clicks, ClicksOfFiles(config, made));
+    PACELINE_ASSIGN(clicks, ClicksOfFiles(config, shape.rows, made));
   }
-  PACELINE_ASSIGN(const sparse::CtrDnnShape shape, sparse::FindCtrDnnShape(config.model));
   made.fingerprint = clicks.train->Fingerprint();
   const sparse::CtrDnn::Options options{.shape = shape, .order_seed = config.seed};
   PACELINE_ASSIGN(made.model, sparse::CtrDnn::Create(options, clicks.train));
