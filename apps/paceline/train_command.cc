@@ -59,18 +59,18 @@ Status CheckRole(const job::TrainConfig& config, const job::LaunchEnvironment& l
 
 Result<int> Start(TrainRequest request, const std::vector<std::string>& arguments) {
   PACELINE_ASSIGN(const Launch launch, job::RecognizeLaunch(::getenv));
+  const bool run_given = !request.config.run.empty();
+  if (launch) PACELINE_TRY(CheckRole(request.config, *launch, run_given));
   PACELINE_TRY(Check(request.config, launch));
   const char* ours = request.config.Fused() ? "/paceline" : "/paceline-worker";
   const std::string& own = request.config.worker_program;
   std::vector<std::string> worker{own.empty() ? ExecutableDirectory() + ours : own, "train"};
   worker.insert(worker.end(), arguments.begin(), arguments.end());
-  const bool run_given = !request.config.run.empty();
   if (!run_given) {
     request.config.run = job::DefaultRunPath(request.config.model, SystemClock().UnixSeconds(),
                                              static_cast<int>(::getpid()));
     worker.insert(worker.end(), {"--run", request.config.run});
   }
-  if (launch) PACELINE_TRY(CheckRole(request.config, *launch, run_given));
   if (launch && launch->role != job::LaunchRole::kTrainer) {
     return BecomeServer(request.config, *launch);
   }

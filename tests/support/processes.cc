@@ -1,11 +1,17 @@
 #include "support/processes.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "base/unique_fd.h"
 
 namespace paceline::testing {
 
@@ -45,6 +51,23 @@ std::vector<std::uint16_t> ListeningPorts(pid_t pid) {
     fields >> inode;
     if (state != "0A" || sockets.find("socket:[" + inode + "]") == std::string::npos) continue;
     ports.push_back(static_cast<std::uint16_t>(std::stoul(local.substr(9), nullptr, 16)));
+  }
+  return ports;
+}
+
+std::vector<std::uint16_t> FreePorts(std::size_t count) {
+  std::vector<UniqueFd> sockets;  // all open at once, so that no port comes twice
+  std::vector<std::uint16_t> ports;
+  for (std::size_t i = 0; i < count; ++i) {
+    sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(sockets.back().get(), generic, size), 0);
+    EXPECT_EQ(::getsockname(sockets.back().get(), generic, &size), 0);
+    ports.push_back(ntohs(address.sin_port));
   }
   return ports;
 }

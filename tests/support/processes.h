@@ -15,6 +15,9 @@ std::vector<pid_t> ProcessesOf(const std::string& text);
 // Ports on which a process listens.
 std::vector<std::uint16_t> ListeningPorts(pid_t pid);
 
+// Different ports of loopback on which nobody listens now; somebody else may take one first.
+std::vector<std::uint16_t> FreePorts(std::size_t count);
+
 std::size_t OpenFiles(pid_t pid);
 std::size_t ResidentBytes(pid_t pid);
 

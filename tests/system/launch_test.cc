@@ -1,10 +1,8 @@
 // `paceline launch` with real processes. A program stands for ssh and runs its command here; one
 // test uses a real sshd.
-#include <netinet/in.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include <gmock/gmock.h>
 
 #include "base/unique_fd.h"
+#include "support/processes.h"
 #include "support/program.h"
 #include "testing/status_matchers.h"
 #include "testing/temp_dir.h"
@@ -301,18 +300,6 @@ class RealSshTest : public ::testing::Test {
  private:
   static constexpr char kSshd[] = "/usr/sbin/sshd";
 
-  static std::uint16_t FreePort() {
-    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(::bind(socket.get(), generic, size), 0);
-    EXPECT_EQ(::getsockname(socket.get(), generic, &size), 0);
-    return ntohs(address.sin_port);
-  }
-
   // Empty when it listens, else what it said last.
   std::string StartServer() {
     for (const char* key : {"host_key", "user_key"}) {
@@ -328,7 +315,7 @@ class RealSshTest : public ::testing::Test {
     if (::geteuid() == 0) std::filesystem::create_directory("/run/sshd", ignored);
     std::string last;
     for (int attempt = 0; attempt < 5; ++attempt) {  // somebody else may take the port first
-      port_ = FreePort();
+      port_ = FreePorts(1).front();
       auto started =
           Subprocess::Start({.argv = {"sh", "-c", "exec \"$@\" 2>&1", "sh", kSshd, "-D", "-e", "-f",
                                       dir_ / "sshd_config", "-p", std::to_string(port_)}});
