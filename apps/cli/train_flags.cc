@@ -227,6 +227,9 @@ void AddOptimizer(CLI::App& app, TrainConfig& config) {
   group->add_option("--warmup-steps", config.warmup_steps,
                     "Steps of linear warm-up (default: the model's, or 0)");
   group->add_option("--lr-decay-every", config.lr_decay_every, "Steps, for --lr-schedule step");
+  group->add_option("--lr-decay-at", config.lr_decay_at,
+                    "Epochs after which the rate falls, for --lr-schedule step, as in 30,60,80 "
+                    "(default: the model's)");
   group->add_option("--lr-gamma", config.lr_gamma, "Factor, for --lr-schedule step");
   group->add_option("--lr-floor", config.lr_floor,
                     "Lowest rate, for --lr-schedule cosine, linear, poly and one-cycle");

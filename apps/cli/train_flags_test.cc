@@ -138,7 +138,8 @@ TEST(ParseTrainArguments, TheFlagsOfRecipesReadBackUnchanged) {
   const auto original = ParseTrainArguments(
       {"vgg16-small", "--beta1=0.8", "--beta2=0.98", "--epsilon=1e-09", "--trust-coefficient=0.02",
        "--ftrl-l1=0.5", "--decay-exclude=norm-bias,*.bn?.*", "--label-smoothing=0.1", "--ema=0.99",
-       "--loss-scale=1024", "--lr-power=3", "--patience=4", "--keep-best"});
+       "--loss-scale=1024", "--lr-power=3", "--lr-decay-at=30,60,80", "--patience=4",
+       "--keep-best"});
   ASSERT_THAT(original, IsOk());
   EXPECT_EQ(original->config.decay_exclude, "norm-bias,*.bn?.*");
   EXPECT_EQ(original->config.patience, 4U);

@@ -30,6 +30,7 @@ std::string RecipeText(const ModelCard& card) {
   add("epsilon", card.epsilon);
   add("weight decay", card.weight_decay);
   if (!card.lr_schedule.empty()) text += ", schedule " + card.lr_schedule;
+  if (!card.lr_decay_at.empty()) text += fmt::format(" after epochs {}", card.lr_decay_at);
   if (card.warmup_steps != 0) text += fmt::format(", warm-up {} steps", card.warmup_steps);
   add("label smoothing", card.label_smoothing);
   return text;
@@ -54,6 +55,7 @@ JsonObject CardJson(const ModelCard& card) {
       .Add("epsilon", recipe.epsilon)
       .Add("weight_decay", recipe.weight_decay)
       .Add("lr_schedule", recipe.lr_schedule)
+      .Add("lr_decay_at", recipe.lr_decay_at)
       .Add("warmup_steps", recipe.warmup_steps)
       .Add("label_smoothing", recipe.label_smoothing)
       .Add("description", card.description)

@@ -1,7 +1,9 @@
 #include "algo/learning_rate.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -24,9 +26,14 @@ double InverseSqrt(const LearningRateSchedule& schedule, std::uint64_t step) {
 }
 
 double StepDecay(const LearningRateSchedule& schedule, std::uint64_t step) {
-  if (schedule.decay_every == 0) return schedule.base;
-  const std::uint64_t decays = step / schedule.decay_every;
-  return schedule.base * std::pow(schedule.gamma, static_cast<double>(decays));
+  const auto decayed = [&](auto times) {
+    return schedule.base * std::pow(schedule.gamma, static_cast<double>(times));
+  };
+  if (!schedule.decay_at.empty()) {
+    const auto& at = schedule.decay_at;
+    return decayed(std::upper_bound(at.begin(), at.end(), step) - at.begin());
+  }
+  return schedule.decay_every == 0 ? schedule.base : decayed(step / schedule.decay_every);
 }
 
 double HalfCosine(double from, double to, double progress) {
@@ -77,6 +84,39 @@ double LearningRateAt(const LearningRateSchedule& schedule, std::uint64_t step) 
     case LearningRateKind::kOneCycle: break;
   }
   return schedule.base;
+}
+
+Result<std::vector<std::uint64_t>> ParseEpochs(std::string_view text) {
+  const auto wrong = [&](std::string_view part, const char* why) {
+    return Status::Error(Code::kInvalidArgument, fmt::format("'{}': '{}' {}", text, part, why));
+  };
+  std::vector<std::uint64_t> epochs;
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    std::uint64_t epoch = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), epoch);
+    if (error != std::errc() || end != part.data() + part.size() || epoch == 0) {
+      return wrong(part, "is not a whole number of epochs from 1 on");
+    }
+    if (!epochs.empty() && epoch <= epochs.back()) {
+      return wrong(part, "is not larger than the one before");
+    }
+    epochs.push_back(epoch);
+    if (comma == std::string_view::npos) return epochs;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<std::uint64_t> StepsOfEpochs(std::span<const std::uint64_t> epochs,
+                                         std::uint64_t dataset_size, std::uint64_t global_batch) {
+  std::vector<std::uint64_t> steps;
+  for (const std::uint64_t epoch : epochs) {
+    if (epoch > std::numeric_limits<std::uint64_t>::max() / dataset_size) break;
+    const std::uint64_t samples = epoch * dataset_size;
+    steps.push_back(samples / global_batch + (samples % global_batch == 0 ? 0 : 1));
+  }
+  return steps;
 }
 
 Result<LearningRateKind> ParseLearningRateKind(std::string_view name) {

@@ -40,6 +40,50 @@ TEST(LearningRate, StepWithoutIntervalNeverDecays) {
   EXPECT_DOUBLE_EQ(LearningRateAt(schedule, kFarAway), 1);
 }
 
+TEST(LearningRate, StepDecaysAtTheStepsItIsGiven) {
+  const LearningRateSchedule schedule{.kind = LearningRateKind::kStep,
+                                      .base = 1,
+                                      .warmup_steps = 2,
+                                      .decay_every = 1,
+                                      .decay_at = {10, 20, 25},
+                                      .gamma = 0.5};
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 0), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 9), 1);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 10), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 24), 0.25);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, 25), 0.125);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, kFarAway), 0.125);
+}
+
+// A step that holds the end of an epoch still belongs to it. Several small epochs may end in one.
+TEST(LearningRate, EpochsBeginWithTheFirstStepBehindThem) {
+  using Steps = std::vector<std::uint64_t>;
+  const Steps epochs{1, 2, 4};
+  EXPECT_EQ(StepsOfEpochs(epochs, 100, 10), (Steps{10, 20, 40}));
+  EXPECT_EQ(StepsOfEpochs(epochs, 95, 10), (Steps{10, 19, 38}));
+  EXPECT_EQ(StepsOfEpochs(epochs, 3, 100), (Steps{1, 1, 1}));
+  EXPECT_EQ(StepsOfEpochs(Steps{1, ~std::uint64_t{0}}, 95, 10), Steps{10});
+}
+
+// ImageNet, 8 workers of 32: 5004.5 steps are an epoch.
+TEST(LearningRate, EpochsOfImageNet) {
+  EXPECT_EQ(StepsOfEpochs(ParseEpochs("30,60,80").value(), 1'281'167, 256),
+            (std::vector<std::uint64_t>{150'137, 300'274, 400'365}));
+}
+
+TEST(LearningRate, WrongEpochsAreNamed) {
+  EXPECT_EQ(ParseEpochs("7").value(), std::vector<std::uint64_t>{7});
+  for (const char* text : {"", "30,", "-1", "3,x", "1.5", "0,1", "30, 60", "1e9"}) {
+    EXPECT_THAT(ParseEpochs(text), StatusIs(Code::kInvalidArgument, HasSubstr("whole number")))
+        << text;
+  }
+  for (const char* text : {"30,30", "60,30,80"}) {
+    EXPECT_THAT(ParseEpochs(text),
+                StatusIs(Code::kInvalidArgument, HasSubstr("'30' is not larger than")))
+        << text;
+  }
+}
+
 TEST(LearningRate, CosineRisesToBaseAndFallsToFloor) {
   const LearningRateSchedule schedule{.kind = LearningRateKind::kCosine,
                                       .base = 1,

@@ -113,19 +113,6 @@ Result<algo::BatchPlan> PlanOf(const job::TrainConfig& config, std::uint64_t dat
   return plan;
 }
 
-Result<algo::LearningRateSchedule> ScheduleOf(const job::TrainConfig& config,
-                                              std::uint64_t total_steps) {
-  PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config.lr_schedule));
-  return algo::LearningRateSchedule{.kind = kind,
-                                    .base = config.lr,
-                                    .warmup_steps = static_cast<std::uint64_t>(config.warmup_steps),
-                                    .decay_every = config.lr_decay_every,
-                                    .gamma = config.lr_gamma,
-                                    .total_steps = total_steps,
-                                    .floor = config.lr_floor,
-                                    .power = config.lr_power};
-}
-
 Result<ps::JobSpec> DescribeJob(const job::TrainConfig& config, const ModelWithData& model,
                                 std::uint64_t trainers) {
   PACELINE_ASSIGN(const Mode mode, ModeOf(config));

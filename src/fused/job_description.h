@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "algo/batch_plan.h"
-#include "algo/learning_rate.h"
 #include "base/status.h"
 #include "fused/model_factory.h"
 #include "job/train_config.h"
@@ -27,8 +26,6 @@ std::uint64_t StepsPerRound(const job::TrainConfig& config, Mode mode);
 
 // Which samples each step of the run takes.
 Result<algo::BatchPlan> PlanOf(const job::TrainConfig& config, std::uint64_t dataset_size);
-Result<algo::LearningRateSchedule> ScheduleOf(const job::TrainConfig& config,
-                                              std::uint64_t total_steps);
 
 // What the trainers of this run and their servers must agree on. kInvalidArgument names a setting
 // that models with tables cannot follow.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fused/job_description.h"
+#include "job/recipe.h"
 
 namespace paceline::fused {
 
@@ -60,7 +61,7 @@ Result<std::unique_ptr<RunSteps>> OpenSteps(const job::TrainConfig& config,
                                             const std::function<bool()>& stopped,
                                             const Clock& clock) {
   PACELINE_ASSIGN(const Mode mode, ModeOf(config));
-  PACELINE_ASSIGN(const auto schedule, ScheduleOf(config, plan.Steps()));
+  PACELINE_ASSIGN(const auto schedule, job::ScheduleOf(config, plan));
   TrainerLoop::Options options{.mode = mode,
                                .share = {},
                                .schedule = schedule,

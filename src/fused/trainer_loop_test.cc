@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "fused/evaluation.h"
 #include "job/machine.h"
+#include "job/recipe.h"
 #include "kernel/hash.h"
 #include "model/catalog.h"
 #include "ps/local_store.h"
@@ -67,7 +68,7 @@ class Cluster {
     auto loop = TrainerLoop::Open(model, spec_, store_,
                                   {.mode = mode,
                                    .share = share,
-                                   .schedule = ScheduleOf(config_, plan.Steps()).value(),
+                                   .schedule = job::ScheduleOf(config_, plan).value(),
                                    .trainer = rank,
                                    .trainers = trainers_,
                                    .staleness = config_.staleness,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "algo/decay_rule.h"
-#include "algo/learning_rate.h"
 #include "algo/loss_scale.h"
 #include "job/config_checks.h"
 #include "job/model_choice.h"
@@ -82,13 +81,30 @@ Status CheckOptimizer(const TrainConfig& config) {
   return algo::DecayRule::Parse(config.decay_exclude).status();
 }
 
+// Of --lr-schedule step.
+Status CheckSteps(const TrainConfig& config) {
+  const bool step = config.lr_schedule == "step", epochs = !config.lr_decay_at.empty();
+  if (step && config.lr_decay_every == 0 && !epochs) {
+    return WrongRecipe(
+        "--lr-schedule step needs --lr-decay-at EPOCHS, as in 30,60,80, or --lr-decay-every STEPS");
+  }
+  if (!epochs) return {};
+  if (!step) {
+    return WrongRecipe(
+        fmt::format("--lr-decay-at goes with --lr-schedule step, not {}", config.lr_schedule));
+  }
+  if (config.lr_decay_every != 0) {
+    return WrongRecipe("give --lr-decay-at or --lr-decay-every, not both");
+  }
+  const auto parsed = algo::ParseEpochs(config.lr_decay_at);
+  return parsed.ok() ? Status() : WrongRecipe("--lr-decay-at " + parsed.status().message());
+}
+
 Status CheckSchedule(const TrainConfig& config) {
   PACELINE_TRY(
       OneOf("--lr-schedule", config.lr_schedule,
             {"constant", "step", "cosine", "inverse-sqrt", "linear", "poly", "one-cycle"}));
-  if (config.lr_schedule == "step" && config.lr_decay_every == 0) {
-    return WrongRecipe("--lr-schedule step needs --lr-decay-every STEPS");
-  }
+  PACELINE_TRY(CheckSteps(config));
   PACELINE_TRY(Within<std::int64_t>("--warmup-steps", config.warmup_steps, 0, 1'000'000'000'000));
   PACELINE_TRY(Within("--lr-gamma", config.lr_gamma, 0.0, 1.0));
   PACELINE_TRY(Within("--lr-power", config.lr_power, 0.0, 100.0));
@@ -131,6 +147,17 @@ Status CheckWithServers(const TrainConfig& config) {
   return {};
 }
 
+void FillSchedule(TrainConfig& config, const model::ModelCard& card) {
+  if (config.lr_schedule.empty() && (!config.lr_decay_at.empty() || config.lr_decay_every != 0)) {
+    config.lr_schedule = "step";
+  }
+  if (config.lr_schedule.empty()) {
+    config.lr_schedule = card.lr_schedule.empty() ? "constant" : card.lr_schedule;
+  }
+  const bool open = config.lr_decay_at.empty() && config.lr_decay_every == 0;
+  if (config.lr_schedule == "step" && open) config.lr_decay_at = card.lr_decay_at;
+}
+
 }  // namespace
 
 Status FillRecipe(TrainConfig& config, const model::ModelCard& card) {
@@ -144,9 +171,7 @@ Status FillRecipe(TrainConfig& config, const model::ModelCard& card) {
   Fill(config.epsilon, of_optimizer.epsilon, UsualEpsilon(config.optimizer, card.Fused()));
   Fill(config.weight_decay, of_optimizer.weight_decay, 0);
   Fill(config.label_smoothing, card.label_smoothing, 0);
-  if (config.lr_schedule.empty()) {
-    config.lr_schedule = card.lr_schedule.empty() ? "constant" : card.lr_schedule;
-  }
+  FillSchedule(config, card);
   if (config.warmup_steps < 0) config.warmup_steps = static_cast<std::int64_t>(card.warmup_steps);
   if (config.accumulate == 0) return {};
   PACELINE_TRY(Within<std::int64_t>("--accumulate", config.accumulate, 1, 65'536));
@@ -182,6 +207,25 @@ Status CheckRecipe(const TrainConfig& config, const model::ModelCard& card) {
   return CheckWithServers(config);
 }
 
+Result<algo::LearningRateSchedule> ScheduleOf(const TrainConfig& config,
+                                              const algo::BatchPlan& plan) {
+  PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config.lr_schedule));
+  algo::LearningRateSchedule schedule{
+      .kind = kind,
+      .base = config.lr,
+      .warmup_steps = static_cast<std::uint64_t>(config.warmup_steps),
+      .decay_every = config.lr_decay_every,
+      .gamma = config.lr_gamma,
+      .total_steps = plan.Steps(),
+      .floor = config.lr_floor,
+      .power = config.lr_power};
+  if (!config.lr_decay_at.empty()) {
+    PACELINE_ASSIGN(const auto epochs, algo::ParseEpochs(config.lr_decay_at));
+    schedule.decay_at = algo::StepsOfEpochs(epochs, plan.dataset_size, plan.GlobalBatch());
+  }
+  return schedule;
+}
+
 void AddRecipeIdentity(const TrainConfig& config, std::map<std::string, std::string>& identity) {
   const auto number = [&](const char* name, double value, double usual) {
     if (value != usual) identity[name] = fmt::format("{}", value);
@@ -197,6 +241,7 @@ void AddRecipeIdentity(const TrainConfig& config, std::map<std::string, std::str
   number("ema", config.ema, 0);
   if (config.decay_exclude != "none") identity["decay-exclude"] = config.decay_exclude;
   if (config.loss_scale != "1") identity["loss-scale"] = config.loss_scale;
+  if (!config.lr_decay_at.empty()) identity["lr-decay-at"] = config.lr_decay_at;
   if (config.lr_schedule == "poly") number("lr-power", config.lr_power, 0);
   const auto kind = algo::ParseLearningRateKind(config.lr_schedule);
   if (!kind.ok() || !algo::HasEnd(*kind)) return;

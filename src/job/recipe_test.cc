@@ -42,6 +42,29 @@ TrainConfig Resolved(const model::ModelCard& card, const Change& change = nullpt
   return config;
 }
 
+TEST(Recipe, ModelsForImageNetDecayAfterEpochs) {
+  const model::ModelCard& card = *model::FindModel("resnet50-imagenet").value();
+  TrainConfig config{.model = card.name};
+  ASSERT_THAT(Resolve(config, card, 1), IsOk());
+  EXPECT_EQ(config.lr_decay_at, "30,60,80");
+  EXPECT_EQ(config.Identity().at("lr-decay-at"), "30,60,80");
+  const auto schedule =
+      ScheduleOf(config, {.dataset_size = 1000, .batch = 32, .shards = 8, .total_samples = 90'000});
+  ASSERT_THAT(schedule, IsOk());
+  EXPECT_EQ(schedule->decay_at, (std::vector<std::uint64_t>{118, 235, 313}));
+
+  TrainConfig every{.model = card.name, .lr_decay_every = 5};
+  ASSERT_THAT(Resolve(every, card, 1), IsOk());
+  EXPECT_EQ(every.lr_decay_at, "");
+  TrainConfig cosine{.model = card.name, .lr_schedule = "cosine"};
+  ASSERT_THAT(Resolve(cosine, card, 1), IsOk());
+  EXPECT_EQ(cosine.lr_decay_at, "");
+  const model::ModelCard& plain = *model::FindModel("vgg16").value();
+  TrainConfig implied{.model = plain.name, .lr_decay_at = "1,2"};
+  ASSERT_THAT(Resolve(implied, plain, 1), IsOk());
+  EXPECT_EQ(implied.lr_schedule, "step");
+}
+
 TEST(Recipe, TheCardDecidesWhatTheUserLeavesOpen) {
   const TrainConfig config = Resolved(Card());
   EXPECT_EQ(config.beta1, 0.8);

@@ -96,6 +96,7 @@ struct TrainConfig {
   std::string lr_schedule;       // empty: the model's; step, cosine, ...
   std::int64_t warmup_steps = -1;
   std::uint64_t lr_decay_every = 0;
+  std::string lr_decay_at;  // epochs, instead; empty: the model's, if its schedule is used
   double lr_gamma = 0.1;
   double lr_floor = 0;
   double lr_power = 2;

@@ -45,6 +45,7 @@ void AddRecipe(const TrainConfig& config, TomlText& toml) {
   toml.Text("lr-schedule", config.lr_schedule);
   toml.Number("warmup-steps", config.warmup_steps);
   toml.Number("lr-decay-every", config.lr_decay_every);
+  if (!config.lr_decay_at.empty()) toml.Text("lr-decay-at", config.lr_decay_at);
   toml.Number("lr-gamma", config.lr_gamma);
   toml.Number("lr-floor", config.lr_floor);
   toml.Number("lr-power", config.lr_power);

@@ -55,6 +55,7 @@ struct ModelCard {
   double weight_decay = 0;
   // And these with any; empty or 0: not set.
   std::string lr_schedule;
+  std::string lr_decay_at;  // epochs, of schedule "step": "30,60,80"
   std::uint64_t warmup_steps = 0;
   double label_smoothing = 0;
 

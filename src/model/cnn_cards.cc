@@ -30,14 +30,15 @@ ModelCard Small(const char* name, const char* description) {
   return card;
 }
 
-// Of all models for ImageNet in FleetX's train_with_fleet.py. Its steps down after 30, 60 and 80
-// epochs are left to --lr-schedule step: how many steps those are is up to the data.
+// Of all models for ImageNet in FleetX's train_with_fleet.py.
 void SetFleetRecipe(ModelCard& card, double learning_rate) {
   card.batch = 32;
   card.optimizer = "sgd";
   card.learning_rate = learning_rate;
   card.momentum = 0.9;
   card.weight_decay = 1e-4;
+  card.lr_schedule = "step";
+  card.lr_decay_at = "30,60,80";
 }
 
 ModelCard ResNet50() {
@@ -56,7 +57,8 @@ ModelCard ResNet50ImageNet() {
   card.description = "ResNet50 for 224x224 images and 1000 classes";
   card.source =
       "torchvision resnet50 (stride in the 3x3 convolutions, no bias); PaddlePaddle FleetX "
-      "deprecated/benchmark/collective/resnet (SGD 0.1, momentum 0.9, weight decay 1e-4, batch 32)";
+      "deprecated/benchmark/collective/resnet (SGD 0.1, momentum 0.9, weight decay 1e-4, batch 32, "
+      "rate divided by 10 after 30, 60 and 80 epochs)";
   SetFleetRecipe(card, 0.1);
   return card;
 }
@@ -96,7 +98,7 @@ ModelCard Vgg16ImageNet() {
   card.description = "VGG16 without batch norm, fc 4096, for 224x224 images and 1000 classes";
   card.source =
       "PaddlePaddle FleetX deprecated/benchmark/collective/resnet (VGG16, SGD 0.01, momentum 0.9, "
-      "weight decay 1e-4, batch 32)";
+      "weight decay 1e-4, batch 32, rate divided by 10 after 30, 60 and 80 epochs)";
   SetFleetRecipe(card, 0.01);
   return card;
 }

@@ -84,6 +84,8 @@ TEST(Catalog, LargeModelsHaveTheRecipesOfTheirSources) {
     EXPECT_EQ(card.optimizer, "sgd") << name;
     EXPECT_EQ(card.momentum, 0.9) << name;
     EXPECT_EQ(card.weight_decay, 1e-4) << name;
+    EXPECT_EQ(card.lr_schedule, "step") << name;
+    EXPECT_EQ(card.lr_decay_at, "30,60,80") << name;
   }
   for (const char* name : {"bert-base", "bert-large"}) {
     const ModelCard& card = **FindModel(name);

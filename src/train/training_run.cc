@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "data/loader.h"
 #include "data/mix_up.h"
+#include "job/recipe.h"
 #include "train/initial_values.h"
 
 namespace paceline::train {
@@ -124,15 +125,7 @@ Status TrainingRun::OpenTrainer() {
            .total_samples =
                config_.steps > 0 ? config_.steps * config_.GlobalBatch() : config_.epochs * size};
   PACELINE_TRY(plan_.Validate());
-  PACELINE_ASSIGN(const auto kind, algo::ParseLearningRateKind(config_.lr_schedule));
-  schedule_ = {.kind = kind,
-               .base = config_.lr,
-               .warmup_steps = static_cast<std::uint64_t>(config_.warmup_steps),
-               .decay_every = config_.lr_decay_every,
-               .gamma = config_.lr_gamma,
-               .total_steps = plan_.Steps(),
-               .floor = config_.lr_floor,
-               .power = config_.lr_power};
+  PACELINE_ASSIGN(schedule_, job::ScheduleOf(config_, plan_));
   PACELINE_ASSIGN(BuiltModel model, environment_.build_model ? environment_.build_model(config_)
                                                              : BuildModel(config_));
   PACELINE_ASSIGN(const OptimizerOptions optimizer, OptimizerOf(config_));
