@@ -26,15 +26,26 @@ void Mix(std::span<float> a, std::span<float> b, float weight) {
   }
 }
 
+// Sources of one's own may give anything.
+Status CheckLabelled(std::span<const BatchTensor> tensors, std::size_t count) {
+  if (tensors.size() == 2 && tensors[0].type == ElementType::kFloat &&
+      tensors[1].type == ElementType::kInt64 && tensors[1].Elements() == count) {
+    return {};
+  }
+  return Status::Error(Code::kInvalidArgument,
+                       "--mixup needs samples of two arrays: floats, and one whole number each, "
+                       "the label");
+}
+
 }  // namespace
 
 Status MixUp::Fill(const FillRequest& request, BatchBuffer& buffer) const {
+  std::vector<BatchTensor>& tensors = buffer.batch.tensors;
+  tensors.resize(std::min<std::size_t>(2, tensors.size()));  // without those added last time
   PACELINE_TRY(images_->Fill(request, buffer));
   const std::size_t count = request.samples.size();
-  if (!request.training || count == 0) {
-    buffer.batch.tensors.resize(std::min<std::size_t>(2, buffer.batch.tensors.size()));
-    return {};
-  }
+  if (!request.training || count == 0) return {};
+  PACELINE_TRY(CheckLabelled(tensors, count));
   const auto rows = static_cast<std::int64_t>(count);
   PACELINE_ASSIGN(const std::span<std::int64_t> others, buffer.Integers(2, {rows}));
   PACELINE_ASSIGN(const std::span<float> weights, buffer.Floats(3, {rows}));

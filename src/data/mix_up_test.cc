@@ -45,6 +45,37 @@ Images Fill(const BatchSource& source, std::size_t count, std::uint64_t step, bo
   return images;
 }
 
+// Floats in place of labels.
+class WithoutLabels final : public BatchSource {
+ public:
+  std::uint64_t size() const override { return 32; }
+  std::string Fingerprint() const override { return "without labels"; }
+  Status Fill(const FillRequest& request, BatchBuffer& buffer) const override {
+    const auto rows = static_cast<std::int64_t>(request.samples.size());
+    PACELINE_TRY(buffer.Floats(0, {rows, 2}).status());
+    return buffer.Floats(1, {rows}).status();
+  }
+};
+
+TEST(MixUp, SamplesWithoutLabelsAreRefused) {
+  const std::vector<SampleRef> samples{{.index = 1}, {.index = 2}};
+  BatchBuffer buffer;
+  EXPECT_THAT(MixUp(std::make_unique<WithoutLabels>(), 0.4)
+                  .Fill({.samples = samples, .training = true}, buffer),
+              testing::StatusIs(Code::kInvalidArgument, ::testing::HasSubstr("--mixup needs")));
+}
+
+// A buffer is filled many times.
+TEST(MixUp, ABufferIsFilledAgain) {
+  const MixUp mixing(Plain(), 0.4);
+  const std::vector<SampleRef> samples{{.index = 1, .place = 0}, {.index = 2, .place = 1}};
+  BatchBuffer buffer;
+  for (const bool training : {true, true, false}) {
+    EXPECT_THAT(mixing.Fill({.samples = samples, .training = training}, buffer), IsOk());
+    EXPECT_EQ(buffer.batch.tensors.size(), training ? 4U : 2U);
+  }
+}
+
 TEST(MixUp, EachSampleIsMixedWithItsPartner) {
   const MixUp mixing(Plain(), 0.4);
   for (const std::size_t count : {1U, 2U, 5U, 8U}) {

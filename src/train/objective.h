@@ -46,6 +46,11 @@ class Objective {
   // in the batch: gradients of shards then only need adding.
   virtual Loss Compute(const Tensors& outputs, const Tensors& batch) const = 0;
 
+  // Whether Compute() takes batches of data::MixUp: arrays 2 and 3 are other labels [n] and the
+  // weights [n] of the own ones. An objective that ignored them would learn wrong labels, so
+  // --mixup is refused with one that does not say yes.
+  virtual bool TakesMixedLabels() const { return false; }
+
   // How many of EvalCounts it needs.
   virtual std::size_t SumCount() const = 0;
   virtual std::size_t AucCount() const { return 0; }
@@ -73,6 +78,7 @@ class Classification final : public Objective {
       : classes_(classes), label_smoothing_(label_smoothing) {}
 
   Loss Compute(const Tensors& outputs, const Tensors& batch) const override;
+  bool TakesMixedLabels() const override { return true; }
   std::size_t SumCount() const override;
   std::size_t AucCount() const override;
   void Count(Network& network, const Tensors& batch, EvalCounts counts) const override;

@@ -25,6 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::ReadFile;
+using testing::StatusIs;
 using testing::TempDir;
 
 // A matrix of several blocks and a bias, with gradients that are functions of the step.
@@ -254,6 +255,47 @@ TEST(Recipe, OutputsThatAreNoNumbersAreNeverRight) {
     if (metric.name == "loss") continue;
     EXPECT_EQ(metric.value, 0.5) << metric.name;
   }
+}
+
+// Knows one label a sample only.
+class OneLabel final : public Objective {
+ public:
+  Loss Compute(const Tensors& outputs, const Tensors& batch) const override {
+    return plain_.Compute(outputs, {batch[0], batch[1]});
+  }
+  std::size_t SumCount() const override { return plain_.SumCount(); }
+  void Count(Network& network, const Tensors& batch, EvalCounts counts) const override {
+    plain_.Count(network, batch, counts);
+  }
+  std::vector<Metric> Metrics(std::span<const double> sums,
+                              std::span<const algo::AucAccumulator> aucs) const override {
+    return plain_.Metrics(sums, aucs);
+  }
+
+ private:
+  Classification plain_{10};
+};
+
+TEST(Recipe, MixUpIsRefusedByObjectivesOfOneLabel) {
+  const testing::TempDir dir;
+  disk::PosixFileSystem posix;
+  const auto open = [&](const char* run, double mixup) {
+    job::TrainConfig config = SmallRun(dir / run);
+    config.mixup = mixup;
+    return TrainingRun::Open(config, {.clock = SystemClock(),
+                                      .file_system = posix,
+                                      .stop_signal = [] { return 0; },
+                                      .build_model =
+                                          [](const job::TrainConfig& wanted) {
+                                            BuiltModel model = BuildModel(wanted).value();
+                                            model.objective = std::make_shared<OneLabel>();
+                                            return Result<BuiltModel>(model);
+                                          }})
+        .status();
+  };
+  EXPECT_THAT(open("plain", 0), IsOk());
+  EXPECT_THAT(open("mixed", 0.2),
+              StatusIs(Code::kInvalidArgument, HasSubstr("--mixup: the objective of vgg16-small")));
 }
 
 TEST(Recipe, MixedImagesAreTrainedOnAndResumeToTheSameBits) {

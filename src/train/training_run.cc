@@ -128,6 +128,12 @@ Status TrainingRun::OpenTrainer() {
   PACELINE_ASSIGN(schedule_, job::ScheduleOf(config_, plan_));
   PACELINE_ASSIGN(BuiltModel model, environment_.build_model ? environment_.build_model(config_)
                                                              : BuildModel(config_));
+  if (config_.mixup > 0 && !model.objective->TakesMixedLabels()) {
+    return Status::Error(Code::kInvalidArgument,
+                         fmt::format("--mixup: the objective of {} does not take mixed labels; "
+                                     "train::Classification does",
+                                     config_.model));
+  }
   PACELINE_ASSIGN(const OptimizerOptions optimizer, OptimizerOf(config_));
   PACELINE_ASSIGN(const algo::LossScale loss_scale, algo::ParseLossScale(config_.loss_scale));
   TrainerOptions options{.seed = config_.seed,

@@ -94,6 +94,8 @@ class ExampleProject(unittest.TestCase):
             self.assertEqual(servers["params_hash"], alone["params_hash"])
             smooth = train(folder, "smooth", *fixed, "--label-smoothing", "0.2", program=spirals)
             self.assertNotEqual(smooth["params_hash"], alone["params_hash"])
+            mixed = train(folder, "mixed", *fixed, "--mixup", "0.2", program=spirals)
+            self.assertNotEqual(mixed["params_hash"], alone["params_hash"])
 
 
 class PythonModels(unittest.TestCase):
