@@ -178,9 +178,14 @@ BUILDERS = {
     "resnet50-small": lambda: ResNet(**SMALL_RESNET),
     "resnet50-imagenet": lambda: ResNet(classes=1000, bias=False, stride_first=False),
     "se-resnet50": lambda: ResNet(bias=False, stride_first=False, excite_ratio=16),
+    "se-resnet50-imagenet": lambda: ResNet(classes=1000, bias=False, stride_first=False,
+                                           excite_ratio=16),
     "se-resnet50-small": lambda: ResNet(**SMALL_RESNET, excite_ratio=4),
     "mobilenet-v2": MobileNetV2,
     "mobilenet-v2-small": lambda: MobileNetV2(MobileNetV2.SMALL_STAGES, 16, 1, 96, 0.0),
+    "image-compression": lambda: Compression(
+        [(16, 2), (128, 2), (256, 2), (512, 2), (512, 1), (512, 1), (512, 1)],
+        [(256, 1), (256, 2), (256, 1), (64, 2), (64, 1), (64, 2), (64, 1), (64, 2), (16, 1), (3, 1)]),
     "image-compression-small": lambda: Compression([(16, 2), (32, 2), (32, 1)],
                                                    [(32, 2), (16, 2), (3, 1)]),
 }

@@ -1,8 +1,9 @@
-"""Prints loss and gradients of small text models, computed by PyTorch's own layers.
+"""Prints loss and gradients of text models, computed by PyTorch's own layers.
 
-Usage: text_reference.py transformer|bert. One line each: "loss VALUE", then for every parameter its
+Usage: text_reference.py MODEL; without dropout. One line each: "loss VALUE", then for every parameter its
 name and four numbers of its gradient: a weighted sum, the norm, the first and the last element.
-Parameters and batches are patterns that text_models_test.cc makes too.
+Parameters and batches are patterns that text_models_test.cc makes too. What it printed for the
+largest models is kept in reference/MODEL.txt.
 """
 import math
 import sys
@@ -15,7 +16,17 @@ from torch import nn
 from torch.nn.functional import cross_entropy, gelu
 from torch.nn.utils.stateless import functional_call
 
-WIDTH, INNER, HEADS, LAYERS, VOCABULARY, POSITIONS, SMOOTHING = 64, 256, 4, 2, 512, 64, 0.1
+MODEL = sys.argv[1]
+WIDTH, INNER, HEADS, LAYERS, VOCABULARY, POSITIONS = {
+    "transformer-small": (64, 256, 4, 2, 512, 64),
+    "transformer-base": (512, 2048, 8, 6, 32000, 256),
+    "transformer-big": (1024, 4096, 16, 6, 32000, 256),
+    "bert-small": (64, 256, 4, 2, 512, 64),
+    "bert-base": (768, 3072, 12, 12, 30522, 512),
+    "bert-large": (1024, 4096, 16, 24, 30522, 512),
+}[MODEL]
+SMOOTHING = 0.1
+SCALE = 2.4 / math.sqrt(WIDTH)  # sums over a width are about as large in all models
 
 
 def pattern(count, salt, scale):
@@ -27,7 +38,7 @@ def pattern(count, salt, scale):
 def make_parameters(shapes):
     parameters = {}
     for number, (name, shape) in enumerate(shapes):
-        values = pattern(math.prod(shape), number, 0.3).reshape(shape)
+        values = pattern(math.prod(shape), number, SCALE).reshape(shape)
         is_norm = "norm" in name.lower() and name.endswith("weight")
         parameters[name] = (values + 1 if is_norm else values).requires_grad_()
     return parameters
@@ -168,7 +179,7 @@ def bert():
 
 
 def main():
-    parameters, loss = {"transformer": transformer, "bert": bert}[sys.argv[1]]()
+    parameters, loss = (bert if MODEL.startswith("bert") else transformer)()
     loss.backward()
     print(f"loss {loss.item():.9g}")
     for name, parameter in parameters.items():
