@@ -135,17 +135,16 @@ Result<std::size_t> ServerLink::AwaitWritten(const Outstanding& push, std::size_
 // little: what is on its way mostly arrives, and then need not be computed again.
 Status ServerLink::AwaitAck() {
   const std::uint64_t before = acks_;
-  const auto arrived = [&] { return acks_ != before || !failure_.ok(); };
   const auto deadline = steady_clock::now() + options_.away;
   auto last = deadline;  // comes earlier once this trainer stops
-  while (!arrived() && steady_clock::now() < last) {
+  while (acks_ == before && failure_.ok() && steady_clock::now() < last) {
     // A signal notifies nobody.
     changed_.wait_until(mutex_, std::min(last, steady_clock::now() + kLookForStop));
     if (last == deadline && options_.stopped && options_.stopped()) {
       last = std::min(deadline, steady_clock::now() + options_.stop_grace);
     }
   }
-  if (arrived()) return failure_;
+  if (acks_ != before || !failure_.ok()) return failure_;
   if (last < deadline) {
     return Status::Error(Code::kAborted,
                          fmt::format("stopped with {} push(es) not acknowledged; a resumed "

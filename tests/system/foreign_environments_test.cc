@@ -25,28 +25,6 @@ using ::testing::IsEmpty;
 constexpr auto kDeadline = 240s;  // only against hanging
 constexpr int kUsage = 2;
 
-// Nothing here says how many there are or where.
-std::vector<std::string> Command(const std::string& run,
-                                 const std::vector<std::string>& more = {}) {
-  std::vector<std::string> command{"train",
-                                   "ctr-dnn-small",
-                                   "--strategy",
-                                   "ps",
-                                   "--steps",
-                                   std::to_string(kSteps),
-                                   "--batch",
-                                   "32",
-                                   "--eval-samples",
-                                   "200",
-                                   "--wal-group-ms",
-                                   "1",
-                                   "--json",
-                                   "--run",
-                                   run};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
-}
-
 // What each process of a job finds in its environment.
 struct Job {
   std::vector<Environment> servers, trainers, others;
@@ -176,13 +154,13 @@ TEST_P(ForeignServersTest, TheResultIsThatOfPacelineAlone) {
   const std::string run = dir / "run";
   const Job job = GetParam().make();
   for (const Environment& other : job.others) {
-    EXPECT_EQ(RunPaceline(Command(run), other).state.code, 0);
+    EXPECT_EQ(RunPaceline(PlacelessTraining(run), other).state.code, 0);
   }
   std::vector<Subprocess> servers;
   for (const Environment& server : job.servers) {
-    servers.push_back(StartPaceline(Command(run), server));
+    servers.push_back(StartPaceline(PlacelessTraining(run), server));
   }
-  const CommandResult result = RunTrainers(Command(run), job.trainers);
+  const CommandResult result = RunTrainers(PlacelessTraining(run), job.trainers);
   for (Subprocess& server : servers) {
     server.Signal(SIGTERM);
     ExpectEndsWell(server);
@@ -247,8 +225,8 @@ class WrongEnvironmentTest : public ::testing::TestWithParam<WrongCase> {};
 
 TEST_P(WrongEnvironmentTest, IsRefusedAtOnce) {
   const TempDir dir{TempDir::Place::kMemory};
-  ExpectError(RunPaceline(Command(dir / "run", GetParam().more), GetParam().environment), kUsage,
-              GetParam().message);
+  ExpectError(RunPaceline(PlacelessTraining(dir / "run", GetParam().more), GetParam().environment),
+              kUsage, GetParam().message);
 }
 
 const Environment kPaddle{{"TRAINING_ROLE", "TRAINER"},

@@ -57,8 +57,8 @@ def catalogue_state(torch, name):
             model = torch.nn.ModuleDict({"features": torch.nn.Sequential(*layers[:cut]),
                                          "classifier": torch.nn.Sequential(*layers[cut + 1:])})
         return model.state_dict()
-    shapes = {"transformer-small": text_reference.transformer_shapes, "bert-small": text_reference.bert_shapes}[name]()
-    return {tensor: 0.05 * torch.randn(shape) for tensor, shape in shapes}
+    shapes = text_reference.bert_shapes if name.startswith("bert") else text_reference.transformer_shapes
+    return {tensor: 0.05 * torch.randn(shape) for tensor, shape in shapes(text_reference.SIZES[name])}
 
 
 def write_safetensors(path, tensors):

@@ -9,16 +9,12 @@ namespace paceline::testing {
 
 using ::testing::IsEmpty;
 
-std::vector<std::string> ServerTraining(const std::string& run,
-                                        const std::vector<std::string>& more) {
+std::vector<std::string> PlacelessTraining(const std::string& run,
+                                           const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"train",
                                      "ctr-dnn-small",
                                      "--strategy",
                                      "ps",
-                                     "--workers",
-                                     std::to_string(kTrainers),
-                                     "--servers",
-                                     std::to_string(kServers),
                                      "--steps",
                                      std::to_string(kSteps),
                                      "--batch",
@@ -32,6 +28,14 @@ std::vector<std::string> ServerTraining(const std::string& run,
                                      run};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
+}
+
+std::vector<std::string> ServerTraining(const std::string& run,
+                                        const std::vector<std::string>& more) {
+  std::vector<std::string> numbers{"--workers", std::to_string(kTrainers), "--servers",
+                                   std::to_string(kServers)};
+  numbers.insert(numbers.end(), more.begin(), more.end());
+  return PlacelessTraining(run, numbers);
 }
 
 nlohmann::json ServerRecordOf(const std::string& run, std::uint64_t index) {

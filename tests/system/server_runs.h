@@ -13,7 +13,11 @@ namespace paceline::testing {
 
 inline constexpr std::uint64_t kTrainers = 2, kServers = 2, kSteps = 60;
 
-// `paceline train` with two trainers, two servers and kSteps steps; `more` overrules.
+// `paceline train` with kSteps steps on servers; says neither how many there are nor where.
+std::vector<std::string> PlacelessTraining(const std::string& run,
+                                           const std::vector<std::string>& more = {});
+
+// The same with two trainers and two servers; `more` overrules.
 std::vector<std::string> ServerTraining(const std::string& run,
                                         const std::vector<std::string>& more = {});
 
