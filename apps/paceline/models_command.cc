@@ -62,14 +62,26 @@ JsonObject CardJson(const ModelCard& card) {
       .Add("source", card.source);
 }
 
+// One digit after the point, and two that count where there would be only zeros.
+std::string Short(double number) {
+  return number < 1 ? fmt::format("{:.2g}", number) : fmt::format("{:.1f}", number);
+}
+
+std::string MebiOf(const ModelCard& card) {
+  return Short(static_cast<double>(card.ParameterBytes()) / kMebi);
+}
+
+std::string MegaflopsOf(const ModelCard& card) {
+  return Short(static_cast<double>(card.forward_flops) / 1e6);
+}
+
 void PrintList() {
   fmt::print("{:<24} {:<15} {:>12} {:>8} {:>9} {:>15}  {}\n", "NAME", "FAMILY", "PARAMETERS",
              "TENSORS", "MIB", "MFLOP/SAMPLE", "DESCRIPTION");
   for (const ModelCard& card : model::Catalog()) {
-    fmt::print("{:<24} {:<15} {:>12} {:>8} {:>9.1f} {:>15.1f}  {}\n", card.name,
+    fmt::print("{:<24} {:<15} {:>12} {:>8} {:>9} {:>15}  {}\n", card.name,
                model::FamilyName(card.family), card.ParameterCount(), card.TensorCount(),
-               static_cast<double>(card.ParameterBytes()) / kMebi,
-               static_cast<double>(card.forward_flops) / 1e6, card.description);
+               MebiOf(card), MegaflopsOf(card), card.description);
   }
 }
 
@@ -81,11 +93,9 @@ void PrintCard(const ModelCard& card) {
   line("family", model::FamilyName(card.family));
   line("description", card.description);
   line("source", card.source);
-  line("parameters",
-       fmt::format("{} in {} tensors, {:.1f} MiB", card.ParameterCount(), card.TensorCount(),
-                   static_cast<double>(card.ParameterBytes()) / kMebi));
-  line("operations", fmt::format("{:.1f} MFLOP forward per sample",
-                                 static_cast<double>(card.forward_flops) / 1e6));
+  line("parameters", fmt::format("{} in {} tensors, {} MiB", card.ParameterCount(),
+                                 card.TensorCount(), MebiOf(card)));
+  line("operations", fmt::format("{} MFLOP forward per sample", MegaflopsOf(card)));
   line("defaults", fmt::format("batch {}, optimizer {}, learning rate {}{}", card.batch,
                                card.optimizer, card.learning_rate, RecipeText(card)));
   line("train with", fmt::format("paceline train {}", card.name));
