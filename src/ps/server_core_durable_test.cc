@@ -1,5 +1,6 @@
 // A server's core with a folder: restarts, crashes, damage.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
@@ -200,11 +201,10 @@ TEST_F(DurableCoreTest, ASnapshotThatReadsDifferentlyReplacesNothing) {
   const JobSpec spec = TestJob(Apply::kAtOnce, 1);
   std::vector<float> values;
   {
-    bool damages = false;
+    std::atomic<bool> damages = false;  // the thread of the log asks too
     disk::FaultyFileSystem forgetful(fs_, {}, [&](const std::string& operation) {
       const bool reads = operation.starts_with("read ") && HasText(operation, "snapshot-");
-      if (reads && damages) Damage(Files("snapshot-").back(), 200);
-      damages = damages && !reads;
+      if (reads && damages.exchange(false)) Damage(Files("snapshot-").back(), 200);
     });
     TestServers servers(1, Options(forgetful));
     servers.Begin(spec);
